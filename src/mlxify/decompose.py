@@ -1,0 +1,76 @@
+"""Bring an exported graph into the form that is lowered: functional, and only decomposed where it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram, default_decompositions
+from torch.fx import Node
+
+from . import lowering
+from .trace import functional_name, target_name
+
+# Composite ops that never return their input or a view of it, whatever their arguments.
+FRESH = ("linear", "conv1d", "conv2d", "conv3d", "batch_norm", "layer_norm", "matmul", "group_norm", "embedding")
+
+
+def prepare(program: ExportedProgram) -> ExportedProgram:
+    """Functional and lowerable as far as PyTorch's own decompositions reach; other ops stay as they are."""
+    nodes = [n for n in _nodes(program.graph_module) if n.op == "call_function"]
+    mutating = [n for n in nodes if _is_mutable(n.target)]
+    missing = [n for n in nodes if lowering.find(functional_name(n.target)) is None]
+    table = decompositions() if any(_decomposes(n.target) for n in missing) else {}
+    if table or not all(is_simple_mutation(n) for n in mutating):
+        return program.run_decompositions(table)
+    return program
+
+
+def _nodes(module: torch.fx.GraphModule) -> list[Node]:
+    return [n for m in module.modules() if isinstance(m, torch.fx.GraphModule) for n in m.graph.nodes]
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """PyTorch's decompositions of the ops that have no lowering here."""
+    tables = (torch._decomp.global_decomposition_table["post_autograd"], default_decompositions())
+    return {op: fn for table in tables for op, fn in table.items() if lowering.find(target_name(op)) is None}
+
+
+def _decomposes(op: Any) -> bool:
+    if not isinstance(op, torch._ops.OpOverload):
+        return False
+    known = op in torch._decomp.global_decomposition_table["post_autograd"] or op in default_decompositions()
+    return known or _is_composite(op)
+
+
+def _is_composite(op: Any) -> bool:
+    return op._can_decompose() if isinstance(op, torch._ops.OpOverload) else False
+
+
+def _is_mutable(op: Any) -> bool:
+    return isinstance(op, torch._ops.OpOverload) and op._schema.is_mutable
+
+
+def is_simple_mutation(node: Node) -> bool:
+    """Whether an in-place op may be lowered as its functional form, later uses of its target meaning the result.
+
+    It may when its target is a fresh tensor of which no other name exists.
+    """
+    target = node.args[0] if node.args else None
+    if not isinstance(target, Node) or target.op != "call_function" or node.kwargs.get("out") is not None:
+        return False
+    if target is not node and _is_mutable(target.target):
+        fresh = is_simple_mutation(target)
+    else:
+        fresh = _returns_fresh(target.target)
+    return fresh and all(user is node or _returns_fresh(user.target) or user.op == "output" for user in target.users)
+
+
+def _returns_fresh(op: Any) -> bool:
+    """Whether an op's results share no memory with its arguments."""
+    if not isinstance(op, torch._ops.OpOverload):
+        return False
+    aliases = any(r.alias_info is not None for r in op._schema.returns)
+    name = op._schema.name.removeprefix("aten::")
+    return not aliases and (name in FRESH or not _is_composite(op))

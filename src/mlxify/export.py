@@ -1,0 +1,178 @@
+"""The pipeline: a PyTorch model in, a Program out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import mlx.core as mx
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.utils import _pytree as pytree
+
+from . import lowering, torch_ops  # noqa: F401  (registers the custom torch ops)
+from .convert_torch import torch_array
+from .decompose import prepare
+from .errors import ConversionError
+from .program import Graph, Method
+from .run import Program
+from .trace import Tracer
+from .tree import Tree
+from .verify import verify
+
+
+def convert(
+    model: torch.nn.Module | ExportedProgram | Mapping[str, ExportedProgram],
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    dtype: str | None = None,
+) -> Program:
+    """Compile a PyTorch model into a Program that runs on MLX alone.
+
+    model: a module, exported here with the example `args` and `kwargs`; or an ExportedProgram; or several of them
+        by method name.
+    dynamic_shapes: as for torch.export.export.
+    dtype: "float32", "float16" or "bfloat16": convert the module's floating-point weights (and example inputs) first.
+
+    Raises UnsupportedOpError (all unsupported calls at once), ConversionError (torch.export refuses the model).
+    """
+    exported = model if isinstance(model, Mapping) else {"forward": model}
+    programs = {
+        name: export_module(item, args, kwargs, dynamic_shapes, dtype)
+        for name, item in exported.items()
+    }
+    methods: dict[str, Method] = {}
+    store = _WeightStore()
+    for name, program in programs.items():
+        methods[name] = _record(prepare(program), name, store, dynamic_shapes)
+    graph = Graph(methods, store.weights, store.state)
+    verify(graph)
+    return Program(graph)
+
+
+def export_module(
+    model: torch.nn.Module | ExportedProgram,
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    dtype: str | None = None,
+) -> ExportedProgram:
+    """`torch.export.export`, with errors that say what to try."""
+    if isinstance(model, ExportedProgram):
+        if dtype is None:
+            return model
+        args, kwargs = model.example_inputs or ((), {})
+        model = model.module()
+    if dtype is not None:
+        wanted = getattr(torch, dtype)
+        model = copy.deepcopy(model).to(wanted)
+        args, kwargs = pytree.tree_map_only(
+            torch.Tensor, lambda t: t.to(wanted) if t.is_floating_point() else t, (args, kwargs)
+        )
+    try:
+        return torch.export.export(model, tuple(args), kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    except Exception as error:
+        raise ConversionError(
+            f"torch.export refuses this model: {type(error).__name__}: {error}\n\n"
+            "What to try: export the part of the model that computes (without file access, printing or Python "
+            "branches on tensor values); mark changing sizes with dynamic_shapes; replace data-dependent branches by "
+            "torch.where or torch.cond; then pass the ExportedProgram to mlxify.convert."
+        ) from error
+
+
+class _WeightStore:
+    """Weights and state of all methods; a tensor that two names or two methods share is stored once."""
+
+    def __init__(self) -> None:
+        self.weights: dict[str, mx.array] = {}
+        self.state: dict[str, mx.array] = {}
+        self._names: dict[Any, str] = {}
+
+    def add(self, method: Method, tracer: Tracer, prefix: str) -> None:
+        for number, name in list(method.weights.items()):
+            if name.startswith("literal."):
+                array = tracer.recorder.literals[int(name.split(".")[1])]
+                stored = f"{prefix}.{name}"
+                self.weights[stored] = array
+                method.weights[number] = stored
+            else:
+                method.weights[number] = self._add_tensor(name, tracer.weights[name])
+        for name, tensor in tracer.state.items():
+            self.state.setdefault(name, torch_array(tensor))
+
+    def _add_tensor(self, name: str, tensor: torch.Tensor) -> str:
+        key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()) if tensor.numel() else name
+        known = self._names.get(key)
+        if known is not None:
+            return known
+        if name in self.weights:
+            raise ConversionError(f"two methods have different weights of the name {name!r}")
+        self._names[key] = name
+        self.weights[name] = torch_array(tensor)
+        return name
+
+
+def _record(program: ExportedProgram, name: str, store: _WeightStore, dynamic_shapes: Any) -> Method:
+    tracer = Tracer(program, name, {})
+    method = tracer.run()
+    in_spec, out_spec = program.call_spec.in_spec, program.call_spec.out_spec
+    leaves: list[Tree] = []
+    for spec in program.graph_signature.input_specs:
+        if spec.kind == InputKind.USER_INPUT:
+            constant = isinstance(spec.arg, ConstantArgument)
+            used = sum(leaf[0] == "leaf" for leaf in leaves)
+            leaves.append(("const", spec.arg.value) if constant else ("leaf", used))
+    method.input_tree = build_tree(in_spec, leaves)
+    method.parameters = _parameter_names(program)
+    method.output_tree = build_tree(out_spec, [("leaf", i) for i in range(out_spec.num_leaves)])
+    store.add(method, tracer, name)
+    return method
+
+
+def _parameter_names(program: ExportedProgram) -> list[str]:
+    """The names of the model's own arguments, in the order of its signature."""
+    (_, args_spec), (_, kwargs_spec) = zip("ab", program.call_spec.in_spec.children(), strict=True)
+    signature = program.module_call_graph[0].signature
+    names = list(signature.forward_arg_names or []) if signature is not None else []
+    count = args_spec.num_children
+    positional = names[:count] if len(names) >= count else [f"arg{i}" for i in range(count)]
+    return positional + list(kwargs_spec.context or [])
+
+
+def build_tree(spec: Any, leaves: list[Tree]) -> Tree:
+    """torch's TreeSpec as a Tree, its leaves taken from `leaves` in order."""
+    queue = iter(leaves)
+
+    def build(node: Any) -> Tree:
+        if node.is_leaf():
+            return next(queue)
+        children = tuple(build(child) for child in node.children())
+        kind, context = node.type, node.context
+        if kind in (tuple, list):
+            return (kind.__name__, children)
+        if kind is dict:
+            return ("dict", tuple(context), children)
+        if hasattr(kind, "_fields"):
+            return ("object", kind.__name__, tuple(kind._fields), children)
+        keys = _field_names(context)
+        if keys is None or len(keys) != len(children):
+            raise ConversionError(f"arguments or results of the type {kind.__name__} are not supported")
+        return ("object", kind.__name__, tuple(keys), children)
+
+    return build(spec)
+
+
+def _field_names(context: Any) -> list[str] | None:
+    """The field names in the context of a dataclass or transformers ModelOutput node."""
+    if isinstance(context, (list, tuple)):
+        if all(isinstance(k, str) for k in context):
+            return list(context)
+        if context and isinstance(context[0], (list, tuple)):
+            return _field_names(context[0])
+    if isinstance(context, dict):
+        return list(context)
+    return None

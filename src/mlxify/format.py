@@ -1,0 +1,347 @@
+"""A program as one safetensors file: the tensors are weights and state, the metadata holds the program as JSON.
+
+Metadata keys: "format" = "mlxify", "version" = an integer, "program" = JSON. See docs/format.md for the layout.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import struct
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from . import ops  # noqa: F401  (registers the instructions)
+from .errors import ProgramError
+from .isa import INSTRUCTIONS, Kind
+from .program import DTYPE_NAMES, DTYPES, Block, Graph, Input, Instr, LinearDim, Method, Ref, Source, Spec
+from .tree import MAX_LEAVES, check_tree
+from .verify import verify
+
+FORMAT = "mlxify"
+VERSION = 1
+MAX_HEADER = 64 << 20
+STATE_PREFIX = "state:"
+NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+MAX_INT_DIGITS = 20
+
+
+def save(graph: Graph, path: str | os.PathLike[str]) -> None:
+    """Write a program to `path`: complete or not at all (temporary file in the same folder, flushed, renamed)."""
+    path = Path(path)
+    metadata = {"format": FORMAT, "version": str(VERSION), "program": json.dumps(encode(graph), allow_nan=False)}
+    arrays = dict(graph.weights) | {STATE_PREFIX + name: array for name, array in graph.state.items()}
+    if not arrays:
+        arrays = {"empty": mx.zeros((0,))}
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".safetensors")
+    os.close(handle)
+    try:
+        mx.save_safetensors(temporary, arrays, metadata)
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself last through a power cut, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def load(path: str | os.PathLike[str], methods: list[str] | None = None) -> Graph:
+    """Read and verify a program. Weights are read when they are first used.
+
+    Raises ProgramError when the file is damaged, foreign or hostile, FileNotFoundError when it is not there.
+    """
+    path = Path(path)
+    tensors, metadata = read_header(path)
+    if metadata.get("format") != FORMAT:
+        raise ProgramError(f"{path.name} is a safetensors file, but not an mlxify program")
+    version = metadata.get("version", "")
+    if version not in {str(v) for v in range(1, VERSION + 1)}:
+        raise ProgramError(f"{path.name} has format version {version[:20]!r}; this mlxify reads up to {VERSION}")
+    try:
+        data = json.loads(metadata.get("program", ""), parse_constant=_no_constant, parse_int=_parse_int)
+    except (ValueError, RecursionError) as error:
+        raise ProgramError(f"{path.name}: the program is not valid JSON: {error}") from None
+    arrays = _read_arrays(path, tensors)
+    state = {n.removeprefix(STATE_PREFIX): a for n, a in arrays.items() if n.startswith(STATE_PREFIX)}
+    weights = {n: a for n, a in arrays.items() if not n.startswith(STATE_PREFIX)}
+    graph = decode(data, weights, state)
+    if methods is not None:
+        unknown = [name for name in methods if name not in graph.methods]
+        if unknown:
+            raise ProgramError(f"{path.name} has no method {unknown[0]!r}; it has {', '.join(graph.methods)}")
+        graph.methods = {name: graph.methods[name] for name in methods}
+    used = {name for m in graph.methods.values() for name in m.weights.values()}
+    graph.weights = {name: array for name, array in graph.weights.items() if name in used}
+    verify(graph)
+    return graph
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _parse_int(text: str) -> int:
+    if len(text) > MAX_INT_DIGITS:
+        raise ValueError("a number has too many digits")
+    return int(text)
+
+
+def read_header(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Tensor names with their shapes and dtypes, and the metadata, checked by the safetensors library."""
+    from safetensors import SafetensorError, safe_open
+
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        start = file.read(8)
+    if len(start) < 8 or (length := struct.unpack("<Q", start)[0]) > size - 8:
+        raise ProgramError(f"{path.name} is not a safetensors file, or is cut short")
+    if length > MAX_HEADER:
+        raise ProgramError(f"{path.name}: a header of {length:,} bytes exceeds the limit of {MAX_HEADER:,}")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = {}
+            for name in file.keys():  # noqa: SIM118  (not a dict)
+                part = file.get_slice(name)
+                names[name] = (part.get_dtype(), tuple(part.get_shape()))
+            return names, dict(file.metadata() or {})
+    except (SafetensorError, ValueError, UnicodeError, OSError) as error:
+        raise ProgramError(f"{path.name} is not a valid safetensors file: {error}") from None
+
+
+_DTYPE_CODES = {
+    "BOOL", "U8", "U16", "U32", "U64", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64", "C64",
+}  # fmt: skip
+
+
+def _read_arrays(path: Path, tensors: dict[str, Any]) -> dict[str, mx.array]:
+    for name, (code, shape) in tensors.items():
+        if code not in _DTYPE_CODES:
+            raise ProgramError(f"{path.name}: the tensor {name[:60]!r} has the dtype {code}, which MLX does not have")
+        if len(shape) > 32 or any(n >= 2**31 for n in shape):
+            raise ProgramError(f"{path.name}: the tensor {name[:60]!r} has the shape {list(shape)[:40]}")
+    try:
+        arrays = mx.load(str(path), format="safetensors")
+    except (RuntimeError, ValueError) as error:
+        raise ProgramError(f"{path.name}: {error}") from None
+    assert isinstance(arrays, dict)
+    return arrays
+
+
+def encode(graph: Graph) -> dict[str, Any]:
+    """The program as JSON-able data."""
+    return {"methods": [_encode_method(m) for m in graph.methods.values()]}
+
+
+def _encode_method(m: Method) -> dict[str, Any]:
+    return {
+        "name": m.name,
+        "parameters": m.parameters,
+        "symbols": {name: list(span) for name, span in m.symbols.items()},
+        "inputs": [
+            [i.name, DTYPE_NAMES[i.spec.dtype] if i.spec.dtype is not None else i.number, list(i.spec.shape)]
+            for i in m.inputs
+        ],
+        "weights": list(m.weights.values()),
+        "state": list(m.state.values()),
+        "input_tree": m.input_tree,
+        "output_tree": m.output_tree,
+        "instructions": [_encode_instr(i) for i in m.instrs],
+        "outputs": [_encode_arg(o) for o in m.outputs],
+        "updates": m.updates,
+        "sources": [[s.line, s.code, s.module] for s in m.sources],
+    }
+
+
+def _encode_instr(instr: Instr) -> list[Any]:
+    return [instr.op, [_encode_arg(a) for a in instr.args], list(instr.outputs), instr.source]
+
+
+def _encode_arg(arg: Any) -> Any:
+    """References are "%number", dtypes are "dtype:name", non-finite floats are "float:name"; text is "text:…"."""
+    if isinstance(arg, Ref):
+        return f"%{int(arg)}"
+    if isinstance(arg, tuple):
+        return [_encode_arg(a) for a in arg]
+    if isinstance(arg, mx.Dtype):
+        return f"dtype:{DTYPE_NAMES[arg]}"
+    if isinstance(arg, float) and not math.isfinite(arg):
+        return f"float:{arg}"
+    if isinstance(arg, str):
+        return f"text:{arg}"
+    if isinstance(arg, Block):
+        instrs = [_encode_instr(i) for i in arg.instrs]
+        return {
+            "inputs": list(arg.inputs),
+            "like": [_encode_arg(v) for v in arg.like],
+            "instructions": instrs,
+            "outputs": [_encode_arg(o) for o in arg.outputs],
+        }
+    return arg
+
+
+def decode(data: Any, weights: dict[str, mx.array], state: dict[str, mx.array]) -> Graph:
+    """A program from JSON data that is not trusted: types are checked here, meaning in `verify`."""
+    listed = _get(_typed(data, dict, "the program"), "methods", list)
+    methods: dict[str, Method] = {}
+    for item in listed:
+        method = _decode_method(_typed(item, dict, "a method"))
+        if method.name in methods:
+            raise ProgramError(f"the method {method.name!r} is there twice")
+        methods[method.name] = method
+    return Graph(methods, weights, state)
+
+
+def _typed(value: Any, kind: type, what: str) -> Any:
+    if type(value) is not kind:
+        raise ProgramError(f"{what} should be a {kind.__name__}, and is a {type(value).__name__}")
+    return value
+
+
+def _get(data: dict[str, Any], key: str, kind: type) -> Any:
+    if key not in data:
+        raise ProgramError(f"{key!r} is missing")
+    return _typed(data[key], kind, f"{key!r}")
+
+
+def _strings(data: dict[str, Any], key: str) -> list[str]:
+    return [_typed(item, str, f"an item of {key!r}") for item in _get(data, key, list)]
+
+
+def _decode_method(data: dict[str, Any]) -> Method:
+    name = _get(data, "name", str)
+    if not name.isidentifier() or name.startswith("_") or len(name) > 64:
+        raise ProgramError(f"{name[:80]!r} is not a method name")
+    m = Method(name, _strings(data, "parameters"), ("const", None), ("const", None))
+    m.symbols = {k: _decode_range(k, v) for k, v in _get(data, "symbols", dict).items()}
+    m.inputs = [_decode_input(item, number) for number, item in enumerate(_get(data, "inputs", list))]
+    number = len(m.inputs)
+    for key, target in (("weights", m.weights), ("state", m.state)):
+        for tensor in _strings(data, key):
+            target[number] = tensor
+            number += 1
+    m.instrs = [_decode_instr(item, 0) for item in _get(data, "instructions", list)]
+    m.outputs = [_decode_output(item) for item in _get(data, "outputs", list)]
+    m.updates = {k: _typed(v, int, "an update") for k, v in _get(data, "updates", dict).items()}
+    m.sources = [_decode_source(item) for item in _get(data, "sources", list)]
+    leaves = min(MAX_LEAVES, max(len(m.inputs), len(m.outputs)))
+    m.input_tree = check_tree(data.get("input_tree"), leaves)
+    m.output_tree = check_tree(data.get("output_tree"), leaves)
+    return m
+
+
+def _decode_range(name: str, value: Any) -> tuple[int, int | None]:
+    low, high = _list_of(value, 2, "the range of a size")
+    dim = LinearDim.parse(name)
+    valid = type(low) is int and 0 <= low < 2**31 and (high is None or (type(high) is int and low <= high < 2**31))
+    if not valid or dim is None or dim != LinearDim(1, name, 0):
+        raise ProgramError(f"the size {name[:80]!r} has no valid range")
+    return low, high
+
+
+def _decode_input(value: Any, number: int) -> Input:
+    name, dtype, shape = _list_of(value, 3, "an input")
+    _typed(name, str, "an input's name")
+    _typed(dtype, str, "an input's dtype")
+    if dtype in ("int", "float") or (dtype == "bool" and shape == []):
+        is_number = dtype != "bool"
+        if is_number:
+            return Input(name, Spec((), None), number, dtype)
+    if dtype == "number:bool":
+        return Input(name, Spec((), None), number, "bool")
+    if dtype not in DTYPES:
+        raise ProgramError(f"the input {name[:60]!r} has the unknown dtype {dtype[:60]!r}")
+    dims = tuple(_typed(d, str, "a size") if isinstance(d, str) else _typed(d, int, "a size") for d in _typed(shape, list, "a shape"))
+    return Input(name, Spec(dims, DTYPES[dtype]), number)
+
+
+def _list_of(value: Any, count: int, what: str) -> list[Any]:
+    if type(value) is not list or len(value) != count:
+        raise ProgramError(f"{what} should be a list of {count}")
+    return value
+
+
+def _decode_source(value: Any) -> Source:
+    return Source(*(_typed(part, str, "a source") for part in _list_of(value, 3, "a source")))
+
+
+def _decode_instr(value: Any, depth: int) -> Instr:
+    if depth > 32:
+        raise ProgramError("blocks are nested too deeply")
+    op, args, outputs, source = _list_of(value, 4, "an instruction")
+    schema = INSTRUCTIONS.get(_typed(op, str, "an instruction's name"))
+    if schema is None:
+        raise ProgramError(f"there is no instruction {op[:80]!r}")
+    _list_of(args, len(schema.kinds), f"the arguments of {op}")
+    numbers = tuple(_typed(o, int, "a result's number") for o in _typed(outputs, list, "an instruction's results"))
+    decoded = tuple(_decode_arg(a, kind, depth) for a, kind in zip(args, schema.kinds, strict=True))
+    return Instr(op, decoded, numbers, _typed(source, int, "a source's number"))
+
+
+def _decode_arg(arg: Any, kind: Kind, depth: int) -> Any:
+    if type(arg) is list:
+        if not kind.many:
+            raise ProgramError("a list where one value is expected")
+        return tuple(_decode_item(item, kind, depth) for item in arg)
+    return _decode_item(arg, kind, depth)
+
+
+def _decode_item(arg: Any, kind: Kind, depth: int) -> Any:
+    if type(arg) is str:
+        return _decode_text(arg)
+    if type(arg) is dict and kind.base == "block":
+        return _decode_block(arg, depth)
+    if arg is None or type(arg) in (int, float, bool):
+        return float(arg) if type(arg) is int and kind.base == "float" else arg
+    raise ProgramError(f"an argument of the kind {type(arg).__name__}")
+
+
+def _decode_text(text: str) -> Any:
+    if text.startswith("%"):
+        digits = text[1:]
+        if digits.isascii() and digits.isdigit() and len(digits) < 10:
+            return Ref(digits)
+    kind, _, rest = text.partition(":")
+    if kind == "dtype" and rest in DTYPES:
+        return DTYPES[rest]
+    if kind == "float" and rest in NON_FINITE:
+        return NON_FINITE[rest]
+    if kind == "text":
+        return rest
+    raise ProgramError(f"the argument {text[:80]!r} is malformed")
+
+
+def _decode_output(arg: Any) -> Any:
+    if type(arg) is str:
+        return _decode_text(arg)
+    if arg is None or type(arg) in (int, float, bool):
+        return arg
+    raise ProgramError(f"an output of the kind {type(arg).__name__}")
+
+
+def _decode_block(data: dict[str, Any], depth: int) -> Block:
+    inputs = tuple(_typed(i, int, "a block's input") for i in _get(data, "inputs", list))
+    like = tuple(_decode_output(v) for v in _get(data, "like", list))
+    if not all(isinstance(v, Ref) for v in like):
+        raise ProgramError("a block's examples should be references")
+    instrs = [_decode_instr(i, depth + 1) for i in _get(data, "instructions", list)]
+    outputs = tuple(_decode_output(o) for o in _get(data, "outputs", list))
+    return Block(inputs, like, instrs, outputs)

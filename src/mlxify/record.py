@@ -1,0 +1,346 @@
+"""The recorder: runs every instruction on lazy example arrays as it is recorded, so shapes and dtypes are MLX's own.
+
+A method with dynamic sizes is followed with two examples at once. A size on which both agree is a literal; one on
+which they differ is a value that the program computes (`size`). Nothing is evaluated: MLX arrays are lazy.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import mlx.core as mx
+
+from .errors import MlxifyError, ProgramError
+from .program import DTYPE_NAMES, Block, Instr, Ref
+
+if TYPE_CHECKING:
+    from .isa import Instruction, Kind
+
+UNBACKED = (3, 5)
+"""Example values of a host integer that depends on data, by example."""
+# Far apart, and prime, so that two sizes agree on both examples only when they are the same size.
+_SMALL = (2, 3, 5, 7, 11, 13, 17, 19)
+_LARGE = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049)
+MAX_RANK = 32
+MAX_BYTES = 1 << 40
+MAX_RESULTS = 65_536
+
+_local = threading.local()
+
+
+def example_sizes(index: int, low: int, high: int | None) -> tuple[int, int]:
+    """The two example values of the `index`-th dynamic size of a method, in its range."""
+    top = 2**31 - 1 if high is None else high
+    small = min(top, max(low, _SMALL[index % len(_SMALL)]))
+    large = min(top, max(low, _LARGE[index % len(_LARGE)]))
+    return (low if small == large else small), large
+
+
+def current() -> Recorder | None:
+    """The recorder at work in this thread, if any."""
+    return getattr(_local, "recorder", None)
+
+
+def example() -> int:
+    """Which example is being followed: for `abstract` rules of instructions that look at values."""
+    return getattr(_local, "example", 0)
+
+
+@contextmanager
+def recording(recorder: Recorder | None) -> Iterator[None]:
+    before = current()
+    _local.recorder = recorder
+    try:
+        yield
+    finally:
+        _local.recorder = before
+
+
+class DynamicValueError(MlxifyError, TypeError):
+    """A lowering needs a number at conversion that is known only when the program runs."""
+
+
+class HostNumber:
+    """A number known when the program runs (a dynamic size and what is computed from it)."""
+
+    __slots__ = ("hints", "number")
+
+    def __init__(self, number: int, hints: tuple[Any, ...]) -> None:
+        self.number, self.hints = number, hints
+
+    def _binary(self, function: str, a: Any, b: Any) -> Any:
+        from .ops.scalar import number_binary
+
+        return number_binary(function, a, b)
+
+    def __add__(self, other: Any) -> Any:
+        return self if type(other) is int and other == 0 else self._binary("add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self + other
+
+    def __sub__(self, other: Any) -> Any:
+        return self if type(other) is int and other == 0 else self._binary("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._binary("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return self if type(other) is int and other == 1 else self._binary("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self * other
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self if type(other) is int and other == 1 else self._binary("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._binary("floor_divide", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._binary("remainder", self, other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._binary("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._binary("divide", other, self)
+
+    def __neg__(self) -> Any:
+        return self._binary("subtract", 0, self)
+
+    def _unknown(self, *_: Any) -> Any:
+        raise DynamicValueError("this needs a size that is known at conversion, and it is dynamic")
+
+    __bool__ = __int__ = __index__ = __float__ = __lt__ = __le__ = __gt__ = __ge__ = _unknown
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+class Value:
+    """An array of the program being recorded. `dtype`, `ndim` and `shape` are an array's, sizes may be HostNumbers."""
+
+    __slots__ = ("dynamic", "hints", "number", "recorder")
+
+    def __init__(self, recorder: Recorder, number: int, hints: tuple[mx.array, ...]) -> None:
+        self.recorder, self.number, self.hints = recorder, number, hints
+        self.dynamic: set[int] = set()
+
+    @property
+    def dtype(self) -> mx.Dtype:
+        return self.hints[0].dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.hints[0].ndim
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return tuple(self.size_at(axis) for axis in range(self.ndim))
+
+    @property
+    def size(self) -> Any:
+        """The number of elements: an int, or a HostNumber."""
+        total: Any = 1
+        for n in self.shape:
+            total = n * total
+        return total
+
+    def size_at(self, axis: int) -> Any:
+        sizes = {hint.shape[axis] for hint in self.hints}
+        if len(sizes) == 1 and axis not in self.dynamic:
+            return self.hints[0].shape[axis]
+        from .ops.scalar import size
+
+        return size(self, axis)
+
+    def __repr__(self) -> str:
+        shapes = " / ".join(str(list(hint.shape)) for hint in self.hints)
+        return f"%{self.number}: {DTYPE_NAMES[self.dtype]}{shapes}"
+
+
+class Recorder:
+    """Builds the instructions of one method, without recording the same call twice."""
+
+    def __init__(self, examples: int = 1) -> None:
+        self.examples = examples
+        self.instrs: list[Instr] = []
+        self.source = -1
+        self.values: list[Value | HostNumber] = []
+        self.literals: dict[int, mx.array] = {}
+        self._seen: list[dict[Any, Any]] = [{}]
+
+    def new_value(self, hints: tuple[Any, ...]) -> Any:
+        """A fresh value; its kind (array or host number) is that of its examples."""
+        number = len(self.values)
+        value = Value(self, number, hints) if isinstance(hints[0], mx.array) else HostNumber(number, hints)
+        self.values.append(value)
+        return value
+
+    def record(self, schema: Instruction, args: tuple[Any, ...]) -> Any:
+        """Append a call and return its result(s). Called by instructions while recording."""
+        if schema.returns == "number" and not any(isinstance(a, (Value, HostNumber)) for a in args):
+            return schema.fn(*args)
+        coerced = tuple(self._coerce(k, a, args) for k, a in zip(schema.kinds, args, strict=True))
+        key = (schema.name, _freeze(coerced))
+        for scope in self._seen:
+            if key in scope and not schema.effect:
+                return scope[key]
+        for name, kind, arg in zip(schema.parameters, schema.kinds, coerced, strict=True):
+            try:
+                kind.check(arg)
+            except ProgramError as error:
+                raise ProgramError(f"{schema.name}: {name}: {error}") from None
+        result = self.append(schema, coerced)
+        self._seen[-1][key] = result
+        return result
+
+    def append(self, schema: Instruction, args: tuple[Any, ...], numbers: tuple[int, ...] | None = None) -> Any:
+        """Run a checked call on the examples, append it, wrap its results."""
+        runs = [self._run_example(schema, args, i) for i in range(self.examples)]
+        if schema.returns == "nothing":
+            self.instrs.append(Instr(schema.name, args, (), self.source))
+            return None
+        many = schema.returns == "arrays"
+        columns = list(zip(*runs, strict=True)) if many else [tuple(runs)]
+        if many and any(len(run) != len(columns) for run in runs):
+            raise ProgramError(f"{schema.name}: the number of results depends on a dynamic size")
+        results = [self.new_value(column) for column in columns]
+        self.instrs.append(Instr(schema.name, args, tuple(r.number for r in results), self.source))
+        return tuple(results) if many else results[0]
+
+    def _run_example(self, schema: Instruction, args: tuple[Any, ...], index: int) -> Any:
+        concrete = self.at_example(args, index)
+        _local.example = index
+        with recording(None):
+            try:
+                result = schema.abstract(*concrete)
+            except MlxifyError:
+                raise
+            except (ValueError, TypeError, IndexError, RuntimeError, OverflowError, ZeroDivisionError) as error:
+                shown = ", ".join(_describe(c) for c in concrete)
+                raise ProgramError(f"{schema.name}({shown}): {error}") from error
+        for array in result if isinstance(result, (tuple, list)) else (result,):
+            check_limits(schema.name, array)
+        return result
+
+    def at_example(self, arg: Any, index: int) -> Any:
+        """Arguments with every reference replaced by its value in example `index`."""
+        if isinstance(arg, Ref):
+            return self.values[arg].hints[index]
+        if isinstance(arg, tuple):
+            return tuple(self.at_example(a, index) for a in arg)
+        if isinstance(arg, Block):
+            return _BlockAtExample(self, arg, index)
+        return arg
+
+    def _coerce(self, kind: Kind, arg: Any, args: tuple[Any, ...]) -> Any:
+        if isinstance(arg, (list, tuple)):
+            return tuple(self._coerce(kind, item, args) for item in arg)
+        if isinstance(arg, HostNumber) and kind.base == "array":
+            from .isa import number_array
+
+            return Ref(number_array(arg, _sibling_dtype(args)).number)
+        if isinstance(arg, Value):
+            if kind.base in ("host_int", "number") and not kind.or_array:
+                from .ops.scalar import to_number
+
+                arg = to_number(arg)
+            return Ref(arg.number)
+        if isinstance(arg, HostNumber):
+            return Ref(arg.number)
+        if isinstance(arg, mx.array):
+            return Ref(self.literal(arg).number)
+        if kind.base == "array" and isinstance(arg, (int, float, complex)):
+            return Ref(self.scalar(arg, _sibling_dtype(args)).number)
+        if kind.base == "float" and type(arg) is int:
+            return float(arg)
+        return arg
+
+    def scalar(self, value: int | float | complex, dtype: mx.Dtype) -> Value:
+        """A literal as a 0-d constant of `dtype`; its category must fit (no 0.5 among integers)."""
+        from .isa import complex_constant, constant
+
+        if isinstance(value, complex):
+            if dtype != mx.complex64:
+                raise TypeError(f"the complex number {value} meets an array of {DTYPE_NAMES[dtype]}")
+            return complex_constant(float(value.real), float(value.imag))
+        whole = mx.issubdtype(dtype, mx.integer) or dtype == mx.bool_
+        if whole and isinstance(value, float) or dtype == mx.bool_ and not isinstance(value, bool):
+            raise TypeError(f"the number {value!r} meets an array of {DTYPE_NAMES[dtype]}: promote first")
+        return constant(value, dtype)
+
+    def literal(self, array: mx.array) -> Value:
+        """A concrete array as a weight of the program (tables computed at conversion)."""
+        for number, other in self.literals.items():
+            if other is array:
+                return self.values[number]  # type: ignore[return-value]
+        value = self.new_value((mx.zeros(array.shape, array.dtype),) * self.examples)
+        self.literals[value.number] = array
+        return value
+
+    def block(self, build: Callable[..., Any], inputs: list[Any]) -> Block:
+        """Record a nested block: `build(*values)` returns its outputs. `inputs` are values to take shapes from."""
+        outer, self.instrs = self.instrs, []
+        self._seen.append({})
+        try:
+            values = [self.new_value(v.hints) for v in inputs]
+            outputs = build(*values)
+            refs = tuple(Ref(o.number) for o in outputs)
+            like = tuple(Ref(v.number) for v in inputs)
+            return Block(tuple(v.number for v in values), like, self.instrs, refs)
+        finally:
+            self._seen.pop()
+            self.instrs = outer
+
+
+class _BlockAtExample:
+    """A block inside an abstract run: calling it gives the examples of its outputs."""
+
+    def __init__(self, recorder: Recorder, block: Block, index: int) -> None:
+        self._results = [recorder.at_example(o, index) for o in block.outputs]
+        self.arity = len(block.inputs)
+
+    def __call__(self, *_: Any) -> list[Any]:
+        return self._results
+
+
+def check_limits(op: str, array: Any) -> None:
+    """Refuse results no real model has, before anything could allocate them."""
+    if not isinstance(array, mx.array):
+        return
+    count = array.dtype.size
+    for n in array.shape:
+        count *= n
+    if array.ndim > MAX_RANK or count > MAX_BYTES:
+        raise ProgramError(f"{op}: a result of shape {list(array.shape)} exceeds the limits of a program")
+
+
+def _sibling_dtype(args: tuple[Any, ...]) -> mx.Dtype:
+    for arg in args:
+        for item in arg if isinstance(arg, (list, tuple)) else (arg,):
+            if isinstance(item, (Value, mx.array)):
+                return item.dtype
+    raise TypeError("a number needs an array beside it to take its dtype from")
+
+
+def _freeze(arg: Any) -> Any:
+    """A hashable key in which 1, 1.0, True, 0.0 and -0.0 all differ."""
+    if isinstance(arg, tuple):
+        return tuple(map(_freeze, arg))
+    if isinstance(arg, float):
+        return ("float", repr(arg))
+    if isinstance(arg, Block):
+        return id(arg)
+    return (type(arg).__name__, arg)
+
+
+def _describe(arg: Any) -> str:
+    if isinstance(arg, mx.array):
+        return f"{DTYPE_NAMES[arg.dtype]}{list(arg.shape)}"
+    if isinstance(arg, tuple):
+        return f"[{', '.join(map(_describe, arg))}]"
+    return DTYPE_NAMES.get(arg, repr(arg)) if isinstance(arg, mx.Dtype) else str(arg)[:60]

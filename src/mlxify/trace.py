@@ -1,0 +1,396 @@
+"""Plan and record one exported graph: torch nodes in, a Method out."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+import mlx.core as mx
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
+from torch.fx import GraphModule, Node
+
+from . import lowering as policy
+from .convert_torch import mlx_dtype, torch_array
+from .errors import ConversionError, MlxifyError, Refusal, UnsupportedOp, UnsupportedOpError
+from .isa import cast
+from .optimize import finish
+from .program import DTYPE_NAMES, Input, Method, Source, Spec
+from .record import DynamicValueError, HostNumber, Recorder, Value, recording
+from .symbols import Symbols
+
+# Checks of what the exporter knew anyway (dtypes, devices), and ranges that torch derived, not the user.
+SKIPPED = (
+    "aten._assert_tensor_metadata",
+    "aten.sym_constrain_range",
+    "aten.sym_constrain_range_for_size",
+    "aten._assert_async",
+    "torch._check",
+)
+
+
+def target_name(target: Any) -> str:
+    """A node's target as supported_ops() writes it."""
+    if isinstance(target, torch._ops.OpOverload):
+        return f"{target.namespace}.{target._schema.name.split('::')[1]}.{target._overloadname}"
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return f"higher_order.{target.name()}"
+    if isinstance(target, str):
+        return target
+    module = (getattr(target, "__module__", None) or "builtins").replace("_operator", "operator")
+    if module.startswith("torch"):
+        module = "torch"
+    return f"{module}.{target.__name__}"
+
+
+def functional_name(target: Any) -> str:
+    """The functional form of an in-place or out= op's name."""
+    name = target_name(target)
+    if isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable:
+        namespace, op, overload = name.split(".")
+        if op.endswith("_") and not op.endswith("__"):
+            return f"{namespace}.{op[:-1]}.{overload}"
+        if op.startswith("__i") and op.endswith("__"):
+            return f"{namespace}.__{op[3:]}.{overload}"
+        if overload.endswith("out"):
+            return f"{namespace}.{op}.{overload.removesuffix('out').removesuffix('_') or 'default'}"
+    return name
+
+
+class Subgraph:
+    """A branch or loop body: called with values while recording, it records its graph and returns its outputs."""
+
+    def __init__(self, tracer: Tracer, module: GraphModule) -> None:
+        self.tracer, self.module = tracer, module
+
+    def __call__(self, *values: Any) -> list[Any]:
+        nodes = [n for n in self.module.graph.nodes if n.op == "placeholder"]
+        env = dict(zip(nodes, values, strict=True))
+        return list(self.tracer.run_graph(self.module, env))
+
+
+class Tracer:
+    """Records the graph of one ExportedProgram as a Method."""
+
+    def __init__(self, program: ExportedProgram, name: str, symbol_names: dict[str, str]) -> None:
+        self.program, self.name = program, name
+        self.signature = program.graph_signature
+        placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
+        sizes = [size for n in placeholders for size in _sizes(n.meta.get("val"))]
+        self.symbols = Symbols(sizes, dict(program.range_constraints), symbol_names)
+        self.recorder = Recorder(self.symbols.count)
+        self.method = Method(name, [], ("const", None), ("const", None), symbols=self.symbols.ranges)
+        self.unsupported: list[UnsupportedOp] = []
+        self.weights: dict[str, torch.Tensor] = {}
+        self.state: dict[str, torch.Tensor] = {}
+        self._sources: dict[Source, int] = {}
+        self._mutated = {
+            spec.target
+            for spec in self.signature.output_specs
+            if spec.kind == OutputKind.BUFFER_MUTATION
+        }
+
+    def run(self) -> Method:
+        """Record everything that an output needs. Raises UnsupportedOpError with all that cannot be lowered."""
+        with recording(self.recorder):
+            env = self._bind_placeholders()
+            outputs = self.run_graph(self.program.graph_module, env)
+            if self.unsupported:
+                raise UnsupportedOpError(_distinct(self.unsupported))
+            self._bind_outputs(outputs)
+        self.method.instrs = self.recorder.instrs
+        self.method.sources = list(self._sources)
+        return finish(self.method, self.recorder)
+
+    def _bind_placeholders(self) -> dict[Node, Any]:
+        nodes = {n.name: n for n in self.program.graph.nodes if n.op == "placeholder"}
+        env: dict[Node, Any] = {}
+        for spec in self.signature.input_specs:
+            node = nodes[spec.arg.name]
+            if spec.kind == InputKind.USER_INPUT:
+                env[node] = self._bind_input(spec.arg, node)
+            elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+                env[node] = self._bind_tensor(spec.target, node)
+            else:
+                raise ConversionError(f"the input {spec.arg.name!r} is of the kind {spec.kind.name}, which is not supported")
+        return env
+
+    def _bind_input(self, arg: Any, node: Node) -> Any:
+        if isinstance(arg, ConstantArgument):
+            return arg.value
+        value = self._placeholder(node.meta["val"], f"the input {arg.name!r}")
+        fake = node.meta["val"]
+        if isinstance(value, HostNumber):
+            spec, kind = Spec((), None), type(value.hints[0]).__name__
+        else:
+            spec, kind = Spec(tuple(self.symbols.dim(n) for n in fake.shape), value.dtype), ""
+        self.method.inputs.append(Input(arg.name, spec, value.number, kind))
+        return value
+
+    def _bind_tensor(self, name: str, node: Node) -> Any:
+        tensor = self.program.state_dict.get(name)
+        if tensor is None:
+            tensor = self.program.constants[name]
+        value = self._placeholder(node.meta["val"], f"the weight {name!r}")
+        if name in self._mutated:
+            self.method.state[value.number] = name
+            self.state[name] = tensor
+        else:
+            self.method.weights[value.number] = name
+            self.weights[name] = tensor
+        return value
+
+    def _placeholder(self, fake: Any, what: str) -> Any:
+        """A value with the example shapes of PyTorch's metadata."""
+        hints: list[Any] = []
+        for example in range(self.recorder.examples):
+            if isinstance(fake, torch.Tensor):
+                shape = [self.symbols.at(n, example) for n in fake.shape]
+                hints.append(mx.zeros(shape, mlx_dtype(fake.dtype, what)))
+            elif isinstance(fake, (torch.SymInt, int)) and not isinstance(fake, bool):
+                hints.append(self.symbols.at(fake, example))
+            else:
+                hints.append(bool(fake) if isinstance(fake, (bool, torch.SymBool)) else 0.5)
+        return self.recorder.new_value(tuple(hints))
+
+    def run_graph(self, module: GraphModule, env: dict[Node, Any]) -> list[Any]:
+        """Record a graph's needed nodes; `env` holds its placeholders' values. Returns its outputs, flat."""
+        graph = module.graph
+        needed = needed_nodes(graph)
+        for node in graph.nodes:
+            if node.op == "get_attr":
+                env[node] = self._attribute(module, node)
+            elif node.op == "call_function" and node in needed:
+                env[node] = self._lower(node, env)
+        output = next(n for n in graph.nodes if n.op == "output")
+        return [self._argument(a, env) for a in output.args[0]]
+
+    def _attribute(self, module: GraphModule, node: Node) -> Any:
+        value: Any = module
+        for part in str(node.target).split("."):
+            value = getattr(value, part)
+        if isinstance(value, GraphModule):
+            return Subgraph(self, value)
+        return self.recorder.literal(torch_array(value))
+
+    def _lower(self, node: Node, env: dict[Node, Any]) -> Any:
+        if target_name(node.target) == "operator.getitem":
+            return self._argument(node.args[0], env)[node.args[1]]
+        self.recorder.source = self._source(node)
+        try:
+            result = self._apply(node, env)
+            if getattr(node.target, "_schema", None) is not None and node.target._schema.is_mutable:
+                self._rebind(node, env, result)
+            return result
+        except (Refusal, DynamicValueError, NotImplementedError) as refusal:
+            self.unsupported.append(self._report(node, str(refusal)))
+            return self._stand_in(node)
+        except (MlxifyError, TypeError, ValueError, AssertionError, KeyError, IndexError, AttributeError) as error:
+            raise ConversionError(f"{self._report(node, f'{type(error).__name__}: {error}')}") from error
+
+    def _apply(self, node: Node, env: dict[Node, Any]) -> Any:
+        name = functional_name(node.target)
+        found = policy.find(name)
+        if found is None:
+            raise NotImplementedError("no lowering")
+        arguments, defaults = self._arguments(node, env, found.parameters)
+        value = node.meta.get("val")
+        result = self._results(value) if found.wants_result else None
+        return self._reconcile(policy.apply(found, arguments, defaults, result), value)
+
+    def _rebind(self, node: Node, env: dict[Node, Any], result: Any) -> None:
+        """After an in-place op its target's name means the new value (see export.is_simple_mutation)."""
+        target = node.args[0]
+        if isinstance(target, Node):
+            env[target] = result
+
+    def _arguments(self, node: Node, env: dict[Node, Any], names: tuple[str, ...]) -> tuple[dict, dict]:
+        schema = getattr(node.target, "_schema", None)
+        args = [self._argument(a, env) for a in node.args]
+        kwargs = {k: self._argument(v, env) for k, v in node.kwargs.items()}
+        if schema is None:
+            return {**dict(zip(names, args, strict=False)), **kwargs}, {}
+        given, defaults = {}, {}
+        for position, argument in enumerate(schema.arguments):
+            if argument.is_out:
+                continue
+            defaults[argument.name] = default = self._argument(argument.default_value, env)
+            if position < len(args):
+                given[argument.name] = args[position]
+            else:
+                given[argument.name] = kwargs.get(argument.name, default)
+        return given, defaults
+
+    def _argument(self, arg: Any, env: dict[Node, Any]) -> Any:
+        if isinstance(arg, Node):
+            return env[arg]
+        if isinstance(arg, (list, tuple)):
+            return [self._argument(a, env) for a in arg]
+        if isinstance(arg, dict):
+            return {k: self._argument(v, env) for k, v in arg.items()}
+        if isinstance(arg, torch.dtype):
+            return mlx_dtype(arg, "an argument")
+        return arg
+
+    def _results(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            shape = tuple(n if isinstance(n, int) else None for n in value.shape)
+            return policy.Result(mlx_dtype(value.dtype, "the result"), shape)
+        return [self._results(v) for v in value] if isinstance(value, (tuple, list)) else None
+
+    def _reconcile(self, result: Any, expected: Any) -> Any:
+        """Cast a lowering's result to PyTorch's dtype; its shape must be PyTorch's in every example."""
+        if isinstance(expected, (tuple, list)):
+            results = list(result) if isinstance(result, (tuple, list)) else [result]
+            if len(results) != len(expected):
+                raise AssertionError(f"{len(results)} results where PyTorch has {len(expected)}")
+            return [self._reconcile(r, e) for r, e in zip(results, expected, strict=True)]
+        if not isinstance(expected, torch.Tensor) or result is None:
+            return result
+        if isinstance(result, (tuple, list)):
+            (result,) = result
+        if isinstance(result, (int, float, complex, HostNumber)):
+            result = policy.as_array(result, mlx_dtype(expected.dtype, "the result"))
+        self._check_shape(result, expected)
+        return policy.as_array(result, mlx_dtype(expected.dtype, "the result"))
+
+    def _check_shape(self, result: Value, expected: torch.Tensor) -> None:
+        if result.ndim != expected.ndim:
+            raise AssertionError(f"rank {result.ndim} where PyTorch has {expected.ndim}")
+        for axis, size in enumerate(expected.shape):
+            if not self.symbols.known(size):
+                result.dynamic.add(axis)
+                continue
+            if not isinstance(size, int):
+                result.dynamic.add(axis)
+            for example, hint in enumerate(result.hints):
+                if hint.shape[axis] != self.symbols.at(size, example):
+                    wanted = [str(n) for n in expected.shape]
+                    raise AssertionError(f"shape {list(hint.shape)} where PyTorch has {wanted}")
+
+    def _stand_in(self, node: Node) -> Any:
+        """A value with the shape of a node that was refused, so that the search for others goes on."""
+
+        def stand_in(value: Any) -> Any:
+            if isinstance(value, (tuple, list)):
+                return [stand_in(v) for v in value]
+            try:
+                return None if value is None else self._placeholder(value, "the result")
+            except Refusal:
+                return self.recorder.new_value((mx.zeros(()),) * self.recorder.examples)
+
+        return stand_in(node.meta.get("val"))
+
+    def _bind_outputs(self, outputs: list[Any]) -> None:
+        results = []
+        for spec, value in zip(self.signature.output_specs, outputs, strict=True):
+            if spec.kind == OutputKind.BUFFER_MUTATION:
+                self.method.updates[spec.target] = value.number
+            elif spec.kind == OutputKind.USER_OUTPUT:
+                results.append(spec.arg.value if isinstance(spec.arg, ConstantArgument) else value)
+            elif spec.kind == OutputKind.USER_INPUT_MUTATION:
+                raise ConversionError(
+                    f"the model writes into its input {spec.target!r}; return the new value instead"
+                )
+            else:
+                raise ConversionError(f"outputs of the kind {spec.kind.name} are not supported")
+        self.method.outputs = results
+
+    def _source(self, node: Node) -> int:
+        source = node_source(node)
+        return self._sources.setdefault(source, len(self._sources))
+
+    def _report(self, node: Node, reason: str) -> UnsupportedOp:
+        source = node_source(node)
+        name = target_name(node.target)
+        return UnsupportedOp(
+            target=name,
+            reason=reason,
+            arguments=", ".join(
+                [_describe(a) for a in node.args] + [f"{k}={_describe(v)}" for k, v in node.kwargs.items()]
+            ),
+            source=f"{source.line}: {source.code}" if source.code else source.line,
+            module=source.module,
+            hint=hint_for(name, reason),
+        )
+
+
+def hint_for(name: str, reason: str) -> str:
+    """What a user can do about an unsupported op."""
+    if reason == "no lowering":
+        namespace, op = name.split(".")[:2]
+        return f'write one in a few lines: @mlxify.lowers("{namespace}::{op}"), see docs/adding-an-op.md'
+    if "float64" in reason:
+        return 'convert(..., dtype="float32")'
+    return ""
+
+
+def needed_nodes(graph: torch.fx.Graph) -> set[Node]:
+    """The nodes that an output, a mutation or an assertion depends on."""
+    needed: set[Node] = set()
+    stack = [n for n in graph.nodes if n.op == "output" or _has_effect(n)]
+    while stack:
+        node = stack.pop()
+        if node not in needed:
+            needed.add(node)
+            stack.extend(node.all_input_nodes)
+    return needed
+
+
+def _has_effect(node: Node) -> bool:
+    if node.op != "call_function":
+        return False
+    name = target_name(node.target)
+    if name.startswith(SKIPPED):
+        return False
+    schema = getattr(node.target, "_schema", None)
+    return name.startswith("aten._assert") or (schema is not None and schema.is_mutable)
+
+
+def _sizes(value: Any) -> list[Any]:
+    if isinstance(value, torch.Tensor):
+        return list(value.shape)
+    return [value] if isinstance(value, torch.SymInt) else []
+
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n\s*(?P<code>[^\n]*)')
+_TORCH = os.path.dirname(torch.__file__)
+
+
+def node_source(node: Node) -> Source:
+    """The user's own line and module path behind a node."""
+    stack = node.meta.get("nn_module_stack") or {}
+    module = list(stack.values())[-1][0] if stack else ""
+    module = re.sub(r"^L?\['self'\]\.?|^L__self__\.?", "", module)
+    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+    frames = [f for f in frames if not f["file"].startswith(_TORCH)] or frames
+    if not frames:
+        return Source(module=module)
+    frame = frames[-1]
+    return Source(f"{short_path(frame['file'])}:{frame['line']}", frame["code"].strip()[:200], module)
+
+
+def short_path(path: str) -> str:
+    """A path that says enough and no more: from the package on, or relative to the working folder."""
+    for marker in ("site-packages/", "dist-packages/"):
+        if marker in path:
+            return path.split(marker)[-1]
+    relative = os.path.relpath(path)
+    return os.path.basename(path) if relative.startswith("..") else relative
+
+
+def _describe(arg: Any) -> str:
+    if isinstance(arg, Node):
+        return _describe(arg.meta.get("val"))
+    if isinstance(arg, torch.Tensor):
+        return f"{str(arg.dtype).removeprefix('torch.')}[{', '.join(map(str, arg.shape))}]"
+    if isinstance(arg, (tuple, list)):
+        return f"[{', '.join(map(_describe, arg))}]"
+    return str(arg)
+
+
+def _distinct(ops: list[UnsupportedOp]) -> list[UnsupportedOp]:
+    return list(dict.fromkeys(ops))

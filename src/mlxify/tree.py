@@ -1,0 +1,117 @@
+"""Nested arguments and results (dict, list, tuple, dataclass, None) as data, without torch.
+
+A tree says how leaves nest. Nodes: ("leaf", index), ("const", value), ("tuple" | "list", children),
+("dict", keys, children), ("object", class name, keys, children): a dataclass or a transformers ModelOutput.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from .errors import ProgramError
+
+Tree = tuple[Any, ...]
+MAX_DEPTH = 32
+MAX_LEAVES = 100_000
+
+
+class Output(OrderedDict[str, Any]):
+    """A structured result: by attribute, by key or by position, like transformers' ModelOutput."""
+
+    def __init__(self, type_name: str, items: Any) -> None:
+        super().__init__(items)
+        self.__dict__["type_name"] = type_name
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"{self.__dict__.get('type_name')} has no field {name!r}") from None
+
+    def __getitem__(self, key: Any) -> Any:
+        return list(self.values())[key] if isinstance(key, (int, slice)) else super().__getitem__(key)
+
+
+def unflatten(tree: Tree, leaves: list[Any]) -> Any:
+    """Put `leaves` in their places."""
+    kind = tree[0]
+    if kind == "leaf":
+        return leaves[tree[1]]
+    if kind == "const":
+        return tree[1]
+    if kind in ("tuple", "list"):
+        items = [unflatten(child, leaves) for child in tree[1]]
+        return tuple(items) if kind == "tuple" else items
+    if kind == "dict":
+        return {key: unflatten(child, leaves) for key, child in zip(tree[1], tree[2], strict=True)}
+    return Output(tree[1], [(k, unflatten(c, leaves)) for k, c in zip(tree[2], tree[3], strict=True)])
+
+
+def flatten(tree: Tree, value: Any, path: str, put: Callable[[int, Any, str], None], mismatch: Callable) -> None:
+    """Take `value` apart as `tree` says: `put(index, leaf, path)` for each leaf.
+
+    `mismatch(path, expected, value)` returns the exception to raise when the structure differs.
+    """
+    kind = tree[0]
+    if kind == "leaf":
+        put(tree[1], value, path)
+    elif kind == "const":
+        if type(value) is not type(tree[1]) or value != tree[1]:
+            raise mismatch(path, f"{tree[1]!r}, the value it was exported with", value)
+    elif kind in ("tuple", "list"):
+        if not isinstance(value, (tuple, list)) or len(value) != len(tree[1]):
+            raise mismatch(path, f"a {kind} of {len(tree[1])}", value)
+        for i, (child, item) in enumerate(zip(tree[1], value, strict=True)):
+            flatten(child, item, f"{path}[{i}]", put, mismatch)
+    else:
+        keys, children = tree[-2], tree[-1]
+        for key, child in zip(keys, children, strict=True):
+            flatten(child, _field(value, key, path, keys, mismatch), f"{path}.{key}", put, mismatch)
+        if isinstance(value, dict) and len(value) > len(keys):
+            raise mismatch(path, f"the keys {list(keys)}", value)
+
+
+def _field(value: Any, key: Any, path: str, keys: Any, mismatch: Callable) -> Any:
+    if isinstance(value, dict):
+        if key in value:
+            return value[key]
+    elif isinstance(key, str) and not key.startswith("_") and hasattr(value, key):
+        return getattr(value, key)
+    raise mismatch(path, f"the keys {list(keys)}", value)
+
+
+def leaf_count(tree: Tree) -> int:
+    kind = tree[0]
+    if kind == "leaf":
+        return 1
+    return 0 if kind == "const" else sum(map(leaf_count, tree[-1]))
+
+
+def check_tree(data: Any, leaves: int, depth: int = 0) -> Tree:
+    """A tree read from a file, checked: known kinds, string keys, leaf numbers below `leaves`."""
+    if depth > MAX_DEPTH:
+        raise ProgramError(f"a tree is nested deeper than {MAX_DEPTH}")
+    if not isinstance(data, list) or not data or not isinstance(data[0], str):
+        raise ProgramError("a tree node is not a list that starts with its kind")
+    kind, *rest = data
+    if kind == "leaf" and len(rest) == 1 and type(rest[0]) is int and 0 <= rest[0] < leaves:
+        return (kind, rest[0])
+    if kind == "const" and len(rest) == 1 and isinstance(rest[0], (str, int, float, bool, type(None))):
+        return (kind, rest[0])
+    if kind in ("tuple", "list") and len(rest) == 1 and isinstance(rest[0], list):
+        return (kind, tuple(check_tree(child, leaves, depth + 1) for child in rest[0]))
+    if kind in ("dict", "object") and len(rest) == (2 if kind == "dict" else 3):
+        keys, children = rest[-2], rest[-1]
+        if (
+            isinstance(keys, list)
+            and isinstance(children, list)
+            and len(keys) == len(children)
+            and all(type(k) in (str, int) for k in keys)
+            and len(set(keys)) == len(keys)
+            and all(isinstance(name, str) for name in rest[:-2])
+        ):
+            nested = tuple(check_tree(child, leaves, depth + 1) for child in children)
+            return (kind, *rest[:-2], tuple(keys), nested)
+    raise ProgramError(f"a tree node of the kind {kind[:40]!r} is malformed")
