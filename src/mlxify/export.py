@@ -16,7 +16,7 @@ from . import lowering, torch_ops  # noqa: F401  (registers the custom torch ops
 from .convert_torch import torch_array
 from .decompose import prepare
 from .errors import ConversionError
-from .program import Graph, Method
+from .program import RANDOM_STATE, Graph, Method
 from .run import Program
 from .trace import Tracer
 from .tree import Tree
@@ -103,6 +103,8 @@ class _WeightStore:
                 method.weights[number] = self._add_tensor(name, tracer.weights[name])
         for name, tensor in tracer.state.items():
             self.state.setdefault(name, torch_array(tensor))
+        if RANDOM_STATE in method.updates:
+            self.state.setdefault(RANDOM_STATE, mx.random.key(0))
 
     def _add_tensor(self, name: str, tensor: torch.Tensor) -> str:
         key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()) if tensor.numel() else name

@@ -21,6 +21,9 @@ DTYPES: dict[str, mx.Dtype] = {
 } | {"bool": mx.bool_}
 DTYPE_NAMES: dict[mx.Dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
 
+RANDOM_STATE = "random.key"
+"""The state that random instructions draw their keys from: uint32[2]."""
+
 Dim = int | str
 """A size: a literal, or a symbol such as "batch", "2*seq" or "2*seq+1"."""
 
@@ -243,5 +246,6 @@ def format_argument(arg: Any) -> str:
     if isinstance(arg, (tuple, list)):
         return f"[{', '.join(map(format_argument, arg))}]"
     if isinstance(arg, float) and math.isfinite(arg):
-        return f"{arg:.17g}" if float(f"{arg:.9g}") != arg else f"{arg:.9g}"
+        short = float(f"{arg:.9g}")
+        return repr(short if abs(short - arg) <= 1e-9 * abs(arg) else arg)
     return repr(arg)

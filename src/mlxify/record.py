@@ -24,6 +24,7 @@ UNBACKED = (3, 5)
 # Far apart, and prime, so that two sizes agree on both examples only when they are the same size.
 _SMALL = (2, 3, 5, 7, 11, 13, 17, 19)
 _LARGE = (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049)
+HOISTED = ("constant", "complex_constant")
 MAX_RANK = 32
 MAX_BYTES = 1 << 40
 MAX_RESULTS = 65_536
@@ -171,7 +172,10 @@ class Recorder:
         self.source = -1
         self.values: list[Value | HostNumber] = []
         self.literals: dict[int, mx.array] = {}
+        self.key_state: Value | None = None
+        self.key: Value | None = None
         self._seen: list[dict[Any, Any]] = [{}]
+        self._method = self.instrs
 
     def new_value(self, hints: tuple[Any, ...]) -> Any:
         """A fresh value; its kind (array or host number) is that of its examples."""
@@ -194,8 +198,19 @@ class Recorder:
                 kind.check(arg)
             except ProgramError as error:
                 raise ProgramError(f"{schema.name}: {name}: {error}") from None
+        if schema.name in HOISTED:
+            return self._hoist(schema, coerced, key)
         result = self.append(schema, coerced)
         self._seen[-1][key] = result
+        return result
+
+    def _hoist(self, schema: Instruction, args: tuple[Any, ...], key: Any) -> Any:
+        """Record a constant outside all blocks, where it is computed once."""
+        inner, self.instrs = self.instrs, self._method
+        try:
+            result = self._seen[0][key] = self.append(schema, args)
+        finally:
+            self.instrs = inner
         return result
 
     def append(self, schema: Instruction, args: tuple[Any, ...], numbers: tuple[int, ...] | None = None) -> Any:
@@ -281,6 +296,18 @@ class Recorder:
         value = self.new_value((mx.zeros(array.shape, array.dtype),) * self.examples)
         self.literals[value.number] = array
         return value
+
+    def next_key(self) -> Value:
+        """A fresh random key. The program's key is state, uint32[2]: each use replaces it."""
+        from .errors import refuse
+        from .ops.random import split_key
+
+        if len(self._seen) > 1:
+            raise refuse("random numbers inside a branch or loop are not supported")
+        if self.key is None:
+            self.key = self.key_state = self.new_value((mx.zeros((2,), mx.uint32),) * self.examples)
+        self.key, key = split_key(self.key)
+        return key
 
     def block(self, build: Callable[..., Any], inputs: list[Any]) -> Block:
         """Record a nested block: `build(*values)` returns its outputs. `inputs` are values to take shapes from."""

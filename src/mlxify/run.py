@@ -12,7 +12,9 @@ import mlx.core as mx
 from .errors import InputError, ProgramError
 from .inputs import InputBinder
 from .isa import INSTRUCTIONS
-from .program import Block, Graph, Instr, Method, Ref, Summary, format_method, refs
+from .program import RANDOM_STATE, Graph, Instr, Method, Ref, Summary, format_method, refs
+from .segments import compile_works, plan
+from .steps import Runner, build_steps
 from .tree import unflatten
 
 FOLD_LIMIT = 1 << 20
@@ -52,6 +54,11 @@ class Program:
             self._bound[name] = BoundMethod(self.graph, self.graph.methods[name], self.compile)
         return self._bound[name]
 
+    def seed(self, seed: int) -> None:
+        """Start the program's random numbers anew. Without a seed they start from 0 whenever it is loaded."""
+        if RANDOM_STATE in self._state:
+            self._state[RANDOM_STATE] = mx.random.key(seed)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the program to one safetensors file, complete or not at all."""
         from .format import save
@@ -71,7 +78,7 @@ class Program:
 
 
 def _default_compile() -> bool:
-    return mx.default_device() != mx.Device(mx.cpu)
+    return mx.default_device() != mx.Device(mx.cpu) and compile_works()
 
 
 def load(
@@ -98,8 +105,7 @@ class BoundMethod:
         self._rest = rest
         self._targets = [i.value for i in method.inputs] + list(method.state)
         self._results = [*method.outputs, *(Ref(n) for n in method.updates.values())]
-        sync = any(INSTRUCTIONS[i.op].sync for i in method.all_instrs())
-        self._compile = compile and not sync
+        self._compile = compile
         self._call: Callable[[list[Any]], list[Any]] | None = None
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], state: dict[str, mx.array]) -> Any:
@@ -124,110 +130,9 @@ class BoundMethod:
         constants = {n: slots[n] for n in {*fixed, *(o for i in folded for o in i.outputs)} & used}
         mx.eval([v for v in constants.values() if isinstance(v, mx.array)])
         self._prologue = None
-        run = _Runner(self.size, constants, self._targets, self._rest, self._results)
-        return mx.compile(run) if self._compile else run
-
-
-class _Runner:
-    """Runs steps over slots. A plain function of its inputs, so that mx.compile can trace it."""
-
-    def __init__(
-        self, size: int, constants: dict[int, Any], targets: list[int], instrs: list[Instr], results: list[Any]
-    ) -> None:
-        self.size, self.constants, self.targets, self.results = size, constants, targets, results
-        self.steps = build_steps(instrs, {*constants, *refs(results)})
-
-    def __call__(self, values: list[Any]) -> list[Any]:
-        slots: list[Any] = [None] * self.size
-        for number, value in self.constants.items():
-            slots[number] = value
-        for number, value in zip(self.targets, values, strict=True):
-            slots[number] = value
-        for step in self.steps:
-            step(slots)
-        return [slots[r] if type(r) is Ref else r for r in self.results]
-
-
-Step = Callable[[list[Any]], None]
-
-
-def build_steps(instrs: list[Instr], keep: set[int]) -> list[Step]:
-    """One closure an instruction; values outside `keep` are let go of after their last use."""
-    last: dict[int, int] = {}
-    for index, instr in enumerate(instrs):
-        for number in (*refs(instr.args), *instr.outputs):
-            last[number] = index
-    drop: dict[int, list[int]] = {}
-    for number, index in last.items():
-        if number not in keep:
-            drop.setdefault(index, []).append(number)
-    return [_step(instr, tuple(drop.get(index, ()))) for index, instr in enumerate(instrs)]
-
-
-def _step(instr: Instr, drop: tuple[int, ...]) -> Step:
-    fn = INSTRUCTIONS[instr.op].fn
-    arguments = _argument_builder(instr.args)
-    outputs = instr.outputs
-
-    def single(slots: list[Any]) -> None:
-        slots[outputs[0]] = fn(*arguments(slots))
-        for number in drop:
-            slots[number] = None
-
-    def several(slots: list[Any]) -> None:
-        for number, value in zip(outputs, fn(*arguments(slots)) or (), strict=True):
-            slots[number] = value
-        for number in drop:
-            slots[number] = None
-
-    many = INSTRUCTIONS[instr.op].returns in ("arrays", "nothing")
-    return several if many else single
-
-
-def _argument_builder(args: tuple[Any, ...]) -> Callable[[list[Any]], list[Any]]:
-    """A function from slots to an instruction's arguments; what has no reference in it is decoded once."""
-    template: list[Any] = [None if _refers(a) else (list(a) if isinstance(a, tuple) else a) for a in args]
-    direct = [(i, int(a)) for i, a in enumerate(args) if type(a) is Ref]
-    nested = [(i, _decoder(a)) for i, a in enumerate(args) if _refers(a) and type(a) is not Ref]
-
-    def build(slots: list[Any]) -> list[Any]:
-        values = template.copy()
-        for position, number in direct:
-            values[position] = slots[number]
-        for position, decode in nested:
-            values[position] = decode(slots)
-        return values
-
-    return build
-
-
-def _refers(arg: Any) -> bool:
-    return isinstance(arg, (Ref, Block)) or (isinstance(arg, tuple) and any(map(_refers, arg)))
-
-
-def _decoder(arg: Any) -> Callable[[list[Any]], Any]:
-    if isinstance(arg, Block):
-        return _block_decoder(arg)
-    return lambda slots: [slots[item] if type(item) is Ref else item for item in arg]
-
-
-def _block_decoder(block: Block) -> Callable[[list[Any]], Callable[..., list[Any]]]:
-    inner = {*block.inputs, *(o for i in block.instrs for o in i.outputs)}
-    outer = {n for n in refs(block)} - inner
-    steps = build_steps(block.instrs, outer | set(refs(block.outputs)))
-
-    def decode(slots: list[Any]) -> Callable[..., list[Any]]:
-        def call(*values: Any) -> list[Any]:
-            frame = slots.copy()
-            for number, value in zip(block.inputs, values, strict=True):
-                frame[number] = value
-            for step in steps:
-                step(frame)
-            return [frame[o] if type(o) is Ref else o for o in block.outputs]
-
-        return call
-
-    return decode
+        numbers = {n for n, spec in self.method.specs.items() if spec.dtype is None}
+        steps = plan(self._rest, set(constants), self._results, numbers, self.size, constants) if self._compile else None
+        return Runner(self.size, constants, self._targets, self._rest, self._results, steps)
 
 
 def _split(method: Method, fixed: set[int]) -> tuple[list[Instr], list[Instr]]:

@@ -18,7 +18,7 @@ from .convert_torch import mlx_dtype, torch_array
 from .errors import ConversionError, MlxifyError, Refusal, UnsupportedOp, UnsupportedOpError
 from .isa import cast
 from .optimize import finish
-from .program import DTYPE_NAMES, Input, Method, Source, Spec
+from .program import RANDOM_STATE, Input, Method, Source, Spec
 from .record import DynamicValueError, HostNumber, Recorder, Value, recording
 from .symbols import Symbols
 
@@ -298,6 +298,9 @@ class Tracer:
             else:
                 raise ConversionError(f"outputs of the kind {spec.kind.name} are not supported")
         self.method.outputs = results
+        if self.recorder.key_state is not None and self.recorder.key is not None:
+            self.method.state[self.recorder.key_state.number] = RANDOM_STATE
+            self.method.updates[RANDOM_STATE] = self.recorder.key.number
 
     def _source(self, node: Node) -> int:
         source = node_source(node)
@@ -366,7 +369,7 @@ def node_source(node: Node) -> Source:
     module = list(stack.values())[-1][0] if stack else ""
     module = re.sub(r"^L?\['self'\]\.?|^L__self__\.?", "", module)
     frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
-    frames = [f for f in frames if not f["file"].startswith(_TORCH)] or frames
+    frames = [f for f in frames if not f["file"].startswith((_TORCH, "<eval_with_key>"))] or frames
     if not frames:
         return Source(module=module)
     frame = frames[-1]
