@@ -389,8 +389,16 @@ def test_custom_sdpa(case, kv_heads, dtype):
 
 # what is refused
 
-
 X, Q, S = torch.ones(1, 1, 2, 8), torch.ones(4, 3, 32, dtype=torch.int8), torch.ones(4, 3, 1)
+A, B, X32, ROWS, ONE = (
+    torch.ones(2, 3),
+    torch.ones(4, 3, 1),
+    torch.ones(2, 32),
+    torch.ones(2, 5),
+    torch.tensor(1.0),
+)
+X2 = X.repeat(1, 2, 1, 1)
+
 REFUSED = {
     "rope: odd dims": (ValueError, "dims", lambda: mlx.rope(X, 3, 0)),
     "rope: dims beyond D": (ValueError, "dims", lambda: mlx.rope(X, 10, 0)),
@@ -400,81 +408,30 @@ REFUSED = {
     "rope: pos of other rows": (ValueError, "pos", lambda: mlx.rope(X, 8, torch.tensor([1, 2]))),
     "rope: integers": (TypeError, "x must be", lambda: mlx.rope(X.int(), 8, 0)),
     "gather_mm: dtypes": (TypeError, "one dtype", lambda: mlx.gather_mm(X, X.half())),
-    "gather_mm: shapes": (ValueError, "fit", lambda: mlx.gather_mm(torch.ones(2, 3), torch.ones(4, 5, 6))),
-    "gather_mm: index too large": (
-        IndexError,
-        "rhs_indices",
-        lambda: mlx.gather_mm(torch.ones(2, 3), torch.ones(4, 3, 1), torch.tensor([4])),
-    ),
-    "gather_mm: index negative": (
-        IndexError,
-        "lhs_indices",
-        lambda: mlx.gather_mm(torch.ones(2, 3), torch.ones(4, 3, 1), None, torch.tensor([-1])),
-    ),
-    "gather_mm: float index": (
-        TypeError,
-        "rhs_indices",
-        lambda: mlx.gather_mm(torch.ones(2, 3), torch.ones(4, 3, 1), torch.ones(1)),
-    ),
-    "gather_qmm: mode": (
-        NotImplementedError,
-        "mode",
-        lambda: mlx.gather_qmm(torch.ones(2, 32), Q, S, mode="mxfp4"),
-    ),
-    "gather_qmm: bits": (ValueError, "bits", lambda: mlx.gather_qmm(torch.ones(2, 32), Q, S, bits=7)),
-    "gather_qmm: group": (
-        ValueError,
-        "group_size",
-        lambda: mlx.gather_qmm(torch.ones(2, 32), Q, S, group_size=16),
-    ),
-    "gather_qmm: values": (ValueError, "bits", lambda: mlx.gather_qmm(torch.ones(2, 32), Q * 9, S)),
-    "gather_qmm: packed bits": (
-        TypeError,
-        "uint8",
-        lambda: mlx.gather_qmm(torch.ones(2, 32), Q.byte(), S, bits=8),
-    ),
-    "gather_qmm: columns": (
-        ValueError,
-        "columns",
-        lambda: mlx.gather_qmm(torch.ones(2, 32), Q, S, transpose=False),
-    ),
-    "sample: rank": (ValueError, "logits", lambda: mlx.sample(S, torch.tensor(1.0), torch.tensor(1.0))),
-    "sample: no tokens": (
-        ValueError,
-        "logits",
-        lambda: mlx.sample(torch.ones(2, 0), torch.tensor(1.0), torch.tensor(1.0)),
-    ),
-    "sample: rows": (
-        ValueError,
-        "top_p",
-        lambda: mlx.sample(torch.ones(2, 5), torch.tensor(1.0), torch.ones(3)),
-    ),
-    "sample: float seed": (
-        TypeError,
-        "seed",
-        lambda: mlx.sample(torch.ones(2, 5), torch.tensor(1.0), torch.tensor(1.0), torch.tensor(1.5)),
-    ),
+    "gather_mm: shapes": (ValueError, "fit", lambda: mlx.gather_mm(A, ROWS[None])),
+    "gather_mm: index too large": (IndexError, "rhs_indices", lambda: mlx.gather_mm(A, B, torch.tensor([4]))),
+    "gather_mm: index negative": (IndexError, "lhs_indices", lambda: mlx.gather_mm(A, B, None, torch.tensor([-1]))),
+    "gather_mm: float index": (TypeError, "rhs_indices", lambda: mlx.gather_mm(A, B, torch.ones(1))),
+    "gather_qmm: mode": (NotImplementedError, "mode", lambda: mlx.gather_qmm(X32, Q, S, mode="mxfp4")),
+    "gather_qmm: bits": (ValueError, "bits", lambda: mlx.gather_qmm(X32, Q, S, bits=7)),
+    "gather_qmm: group": (ValueError, "group_size", lambda: mlx.gather_qmm(X32, Q, S, group_size=16)),
+    "gather_qmm: values": (ValueError, "bits", lambda: mlx.gather_qmm(X32, Q * 9, S)),
+    "gather_qmm: packed bits": (TypeError, "uint8", lambda: mlx.gather_qmm(X32, Q.byte(), S, bits=8)),
+    "gather_qmm: columns": (ValueError, "columns", lambda: mlx.gather_qmm(X32, Q, S, transpose=False)),
+    "sample: rank": (ValueError, "logits", lambda: mlx.sample(S, ONE, ONE)),
+    "sample: no tokens": (ValueError, "logits", lambda: mlx.sample(torch.ones(2, 0), ONE, ONE)),
+    "sample: rows": (ValueError, "top_p", lambda: mlx.sample(ROWS, ONE, torch.ones(3))),
+    "sample: float seed": (TypeError, "seed", lambda: mlx.sample(ROWS, ONE, ONE, ONE)),
+    "sample: float top_k": (TypeError, "top_k", lambda: mlx.sample(ROWS, ONE, ONE, None, ONE)),
     "update: heads": (ValueError, "axis 2", lambda: mlx.kv_cache_update(torch.ones(1, 2, 8, 8), X, 0)),
-    "update: ring beyond the cache": (
-        ValueError,
-        "ring_size",
-        lambda: mlx.kv_cache_update(X.clone(), X, 0, 3),
-    ),
+    "update: ring beyond the cache": (ValueError, "ring_size", lambda: mlx.kv_cache_update(X.clone(), X, 0, 3)),
     "sdpa: dropout": (NotImplementedError, "dropout_p", lambda: mlx.custom_sdpa(X, X, X, 0, None, 0.1)),
-    "sdpa: causal and mask": (
-        ValueError,
-        "exclude",
-        lambda: mlx.custom_sdpa(X, X, X, 0, torch.ones(2, 2), 0.0, True),
-    ),
+    "sdpa: causal and mask": (ValueError, "exclude", lambda: mlx.custom_sdpa(X, X, X, 0, ONE, 0.0, True)),
     "sdpa: beyond the cache": (IndexError, "positions", lambda: mlx.custom_sdpa(X, X, X, 1)),
     "sdpa: before the cache": (IndexError, "positions", lambda: mlx.custom_sdpa(X, X, X, -1)),
-    "sdpa: heads": (
-        ValueError,
-        "multiple",
-        lambda: mlx.custom_sdpa(X, X.repeat(1, 2, 1, 1), X.repeat(1, 2, 1, 1), 0),
-    ),
+    "sdpa: heads": (ValueError, "multiple", lambda: mlx.custom_sdpa(X, X2, X2, 0)),
     "sdpa: dtypes": (TypeError, "dtype", lambda: mlx.custom_sdpa(X, X.half(), X, 0)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("error", "words", "call"), REFUSED.values(), ids=REFUSED)

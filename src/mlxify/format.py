@@ -228,8 +228,6 @@ def _strings(data: dict[str, Any], key: str) -> list[str]:
 
 def _decode_method(data: dict[str, Any]) -> Method:
     name = _get(data, "name", str)
-    if not name.isidentifier() or name.startswith("_") or len(name) > 64:
-        raise ProgramError(f"{name[:80]!r} is not a method name")
     m = Method(name, _strings(data, "parameters"), ("const", None), ("const", None))
     m.symbols = {k: _decode_range(k, v) for k, v in _get(data, "symbols", dict).items()}
     m.inputs = [_decode_input(item, number) for number, item in enumerate(_get(data, "inputs", list))]

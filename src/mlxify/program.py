@@ -24,6 +24,11 @@ DTYPE_NAMES: dict[mx.Dtype, str] = {dtype: name for name, dtype in DTYPES.items(
 RANDOM_STATE = "random.key"
 """The state that random instructions draw their keys from: uint32[2]."""
 
+RESERVED = frozenset(
+    "compile export_mlxfn graph load_state profile reset save save_state seed session state summary".split()
+)
+"""Names of mlxify.Program that no method may have."""
+
 Dim = int | str
 """A size: a literal, or a symbol such as "batch", "2*seq" or "2*seq+1"."""
 

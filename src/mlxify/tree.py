@@ -82,11 +82,11 @@ def _field(value: Any, key: Any, path: str, keys: Any, mismatch: Callable) -> An
     raise mismatch(path, f"the keys {list(keys)}", value)
 
 
-def leaf_count(tree: Tree) -> int:
-    kind = tree[0]
-    if kind == "leaf":
-        return 1
-    return 0 if kind == "const" else sum(map(leaf_count, tree[-1]))
+def leaf_numbers(tree: Tree) -> list[int]:
+    """The numbers of the leaves, in order."""
+    if tree[0] == "leaf":
+        return [tree[1]]
+    return [] if tree[0] == "const" else [n for child in tree[-1] for n in leaf_numbers(child)]
 
 
 def check_tree(data: Any, leaves: int, depth: int = 0) -> Tree:

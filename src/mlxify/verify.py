@@ -14,9 +14,9 @@ from . import ops  # noqa: F401  (registers the instructions)
 from .errors import MlxifyError, ProgramError
 from .isa import INSTRUCTIONS
 from .optimize import spec_of
-from .program import Block, Graph, Input, Instr, LinearDim, Method, Ref, Spec, refs
+from .program import RESERVED, Block, Graph, Input, Instr, LinearDim, Method, Ref, Spec, refs
 from .record import Recorder, Value, example_sizes
-from .tree import leaf_count
+from .tree import leaf_numbers
 
 MAX_INSTRUCTIONS = 500_000
 MAX_NESTING = 16
@@ -28,6 +28,8 @@ def verify(graph: Graph) -> None:
     if not graph.methods:
         raise ProgramError("the program has no methods")
     for method in graph.methods.values():
+        if not method.name.isidentifier() or method.name.startswith("_") or method.name in RESERVED:
+            raise ProgramError(f"{method.name[:80]!r} cannot be a method's name")
         try:
             _Verifier(graph, method).run()
         except ProgramError as error:
@@ -153,9 +155,16 @@ class _Verifier:
                 raise ProgramError(f"the update of the state {name!r} has another shape or dtype")
 
     def _check_trees(self) -> None:
-        inputs, outputs = leaf_count(self.method.input_tree), leaf_count(self.method.output_tree)
-        if inputs != len(self.method.inputs) or outputs != len(self.method.outputs):
-            raise ProgramError("the argument or result tree does not fit the inputs or outputs")
+        m = self.method
+        for tree, count in ((m.input_tree, len(m.inputs)), (m.output_tree, len(m.outputs))):
+            if sorted(leaf_numbers(tree)) != list(range(count)):
+                raise ProgramError("the argument or result tree does not fit the inputs or outputs")
+        tree = m.input_tree
+        shaped = tree[0] == "tuple" and [part[0] for part in tree[1]] == ["tuple", "dict"]
+        if not shaped or sum(len(part[-1]) for part in tree[1]) != len(m.parameters):
+            raise ProgramError("the argument tree does not fit the parameters")
+        if len(set(m.parameters)) != len(m.parameters):
+            raise ProgramError("two parameters have one name")
 
     def _names(self) -> dict[tuple[int, ...], str]:
         names: dict[tuple[int, ...], str] = {}
