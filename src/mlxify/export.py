@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mlx.core as mx
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from . import lowering, torch_ops  # noqa: F401  (registers the custom torch ops)
@@ -45,13 +46,25 @@ def convert(
         name: export_module(item, args, kwargs, dynamic_shapes, dtype)
         for name, item in exported.items()
     }
+    graph, _ = record_methods({name: prepare(program) for name, program in programs.items()})
+    return Program(graph)
+
+
+def record_methods(
+    programs: dict[str, ExportedProgram], watch: Sequence[Node] = ()
+) -> tuple[Graph, list[Any]]:
+    """Record prepared programs as the methods of one verified graph.
+
+    watch: nodes of the (only) program whose values are wanted as well; returned as references.
+    """
     methods: dict[str, Method] = {}
     store = _WeightStore()
+    watched: list[Any] = []
     for name, program in programs.items():
-        methods[name] = _record(prepare(program), name, store, dynamic_shapes)
+        methods[name], watched = _record(program, name, store, watch)
     graph = Graph(methods, store.weights, store.state)
     verify(graph)
-    return Program(graph)
+    return graph, watched
 
 
 def export_module(
@@ -118,9 +131,11 @@ class _WeightStore:
         return name
 
 
-def _record(program: ExportedProgram, name: str, store: _WeightStore, dynamic_shapes: Any) -> Method:
+def _record(
+    program: ExportedProgram, name: str, store: _WeightStore, watch: Sequence[Node]
+) -> tuple[Method, list[Any]]:
     tracer = Tracer(program, name, {})
-    method = tracer.run()
+    method, watched = tracer.run(watch)
     in_spec, out_spec = program.call_spec.in_spec, program.call_spec.out_spec
     leaves: list[Tree] = []
     for spec in program.graph_signature.input_specs:
@@ -132,7 +147,7 @@ def _record(program: ExportedProgram, name: str, store: _WeightStore, dynamic_sh
     method.parameters = _parameter_names(program)
     method.output_tree = build_tree(out_spec, [("leaf", i) for i in range(out_spec.num_leaves)])
     store.add(method, tracer, name)
-    return method
+    return method, watched
 
 
 def _parameter_names(program: ExportedProgram) -> list[str]:

@@ -9,15 +9,24 @@ from .program import Block, Dim, Input, Instr, Method, Ref, Spec, refs
 from .record import HostNumber, Recorder, Value
 
 
-def finish(method: Method, recorder: Recorder) -> Method:
-    """The recorded method without dead code, its values numbered in order of definition, with specs."""
-    method.outputs = [Ref(o.number) if isinstance(o, (Value, HostNumber)) else o for o in method.outputs]
+def finish(method: Method, recorder: Recorder, watched: list[Any]) -> tuple[Method, list[Any]]:
+    """The recorded method without dead code, its values numbered in order of definition, with specs.
+
+    `watched` are values to keep besides the outputs; returned as references.
+    """
+    method.outputs = [_reference(o) for o in method.outputs]
+    watched = [_reference(w) for w in watched]
     for number, _ in recorder.literals.items():
         method.weights[number] = f"literal.{number}"
-    live = set(refs(method.outputs)) | set(method.updates.values())
+    live = set(refs([*method.outputs, *watched])) | set(method.updates.values())
     method.instrs = _live(method.instrs, live)
     method.weights = {n: name for n, name in method.weights.items() if n in live}
-    return _Renumber(method, recorder).run()
+    renumber = _Renumber(method, recorder)
+    return renumber.run(), [renumber.use(w) for w in watched]
+
+
+def _reference(value: Any) -> Any:
+    return Ref(value.number) if isinstance(value, (Value, HostNumber)) else value
 
 
 def _live(instrs: list[Instr], live: set[int]) -> list[Instr]:
@@ -47,7 +56,7 @@ class _Renumber:
         m.state = {self._define(n): name for n, name in m.state.items()}
         m.instrs = [self._instr(i) for i in m.instrs]
         m.updates = {name: self.numbers[n] for name, n in m.updates.items()}
-        m.outputs = [self._use(o) for o in m.outputs]
+        m.outputs = [self.use(o) for o in m.outputs]
         return m
 
     def _define(self, number: int) -> int:
@@ -56,19 +65,19 @@ class _Renumber:
         return new
 
     def _instr(self, instr: Instr) -> Instr:
-        args = tuple(self._use(a) for a in instr.args)
+        args = tuple(self.use(a) for a in instr.args)
         return Instr(instr.op, args, tuple(self._define(o) for o in instr.outputs), instr.source)
 
-    def _use(self, arg: Any) -> Any:
+    def use(self, arg: Any) -> Any:
         if isinstance(arg, Ref):
             return Ref(self.numbers[arg])
         if isinstance(arg, tuple):
-            return tuple(self._use(a) for a in arg)
+            return tuple(self.use(a) for a in arg)
         if isinstance(arg, Block):
-            like = tuple(self._use(v) for v in arg.like)
+            like = tuple(self.use(v) for v in arg.like)
             inputs = tuple(self._define(i) for i in arg.inputs)
             instrs = [self._instr(i) for i in arg.instrs]
-            return Block(inputs, like, instrs, tuple(self._use(o) for o in arg.outputs))
+            return Block(inputs, like, instrs, tuple(self.use(o) for o in arg.outputs))
         return arg
 
     def _spec(self, value: Any) -> Spec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -59,6 +59,12 @@ class Program:
         if RANDOM_STATE in self._state:
             self._state[RANDOM_STATE] = mx.random.key(seed)
 
+    def watch(self, args: tuple[Any, ...], kwargs: dict[str, Any], values: list[Any]) -> list[Any]:
+        """Run `forward` and return some of its inner values, by reference (see mlxify.check)."""
+        bound = BoundMethod(self.graph, self.graph.methods[self._default_name()], False, extra=values)
+        results = bound.run(args, kwargs, dict(self._state))
+        return results[len(results) - len(values) :]
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the program to one safetensors file, complete or not at all."""
         from .format import save
@@ -93,7 +99,7 @@ def load(
 class BoundMethod:
     """A method with its weights bound and its arguments decoded."""
 
-    def __init__(self, graph: Graph, method: Method, compile: bool) -> None:
+    def __init__(self, graph: Graph, method: Method, compile: bool, extra: Sequence[Any] = ()) -> None:
         self.method = method
         self.inputs = InputBinder(method)
         self.state_names = list(method.state.values())
@@ -104,18 +110,22 @@ class BoundMethod:
         self._prologue: tuple[dict[int, Any], list[Instr]] | None = (fixed, folded)
         self._rest = rest
         self._targets = [i.value for i in method.inputs] + list(method.state)
-        self._results = [*method.outputs, *(Ref(n) for n in method.updates.values())]
+        self._results = [*method.outputs, *(Ref(n) for n in method.updates.values()), *extra]
         self._compile = compile
         self._call: Callable[[list[Any]], list[Any]] | None = None
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], state: dict[str, mx.array]) -> Any:
-        values: list[Any] = self.inputs.bind(args, kwargs)
-        if self._call is None:
-            self._call = self._bind()
-        results = self._call(values + [state[name] for name in self.state_names])
+        results = self.run(args, kwargs, state)
         count = len(self.method.outputs)
         state.update(zip(self.update_names, results[count:], strict=True))
         return unflatten(self.method.output_tree, results[:count])
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any], state: dict[str, mx.array]) -> list[Any]:
+        """All results, flat: the outputs, the new state, what else was asked for. Leaves `state` as it is."""
+        values: list[Any] = self.inputs.bind(args, kwargs)
+        if self._call is None:
+            self._call = self._bind()
+        return self._call(values + [state[name] for name in self.state_names])
 
     def _bind(self) -> Callable[[list[Any]], list[Any]]:
         """Compute what depends on weights alone, and build the steps of the rest."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -93,8 +93,11 @@ class Tracer:
             if spec.kind == OutputKind.BUFFER_MUTATION
         }
 
-    def run(self) -> Method:
-        """Record everything that an output needs. Raises UnsupportedOpError with all that cannot be lowered."""
+    def run(self, watch: Sequence[Node] = ()) -> tuple[Method, list[Any]]:
+        """Record everything that an output needs; also return references to the values of the nodes in `watch`.
+
+        Raises UnsupportedOpError with all that cannot be lowered.
+        """
         with recording(self.recorder):
             env = self._bind_placeholders()
             outputs = self.run_graph(self.program.graph_module, env)
@@ -103,7 +106,7 @@ class Tracer:
             self._bind_outputs(outputs)
         self.method.instrs = self.recorder.instrs
         self.method.sources = list(self._sources)
-        return finish(self.method, self.recorder)
+        return finish(self.method, self.recorder, [env.get(node) for node in watch])
 
     def _bind_placeholders(self) -> dict[Node, Any]:
         nodes = {n.name: n for n in self.program.graph.nodes if n.op == "placeholder"}
