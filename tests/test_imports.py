@@ -20,7 +20,7 @@ LAYERS = [
     ["convert_torch", "torch_ops", "symbols"],
     ["trace", "decompose"],
     ["export"],
-    ["llm", "check", "conformance"],
+    ["llm", "check", "support", "conformance"],
     ["cli"],
 ]
 # Imports inside functions, made when they are called: the recorder's own instructions on sizes and keys.

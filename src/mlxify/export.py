@@ -144,13 +144,13 @@ def _record(
             used = sum(leaf[0] == "leaf" for leaf in leaves)
             leaves.append(("const", spec.arg.value) if constant else ("leaf", used))
     method.input_tree = build_tree(in_spec, leaves)
-    method.parameters = _parameter_names(program)
+    method.parameters = parameter_names(program)
     method.output_tree = build_tree(out_spec, [("leaf", i) for i in range(out_spec.num_leaves)])
     store.add(method, tracer, name)
     return method, watched
 
 
-def _parameter_names(program: ExportedProgram) -> list[str]:
+def parameter_names(program: ExportedProgram) -> list[str]:
     """The names of the model's own arguments, in the order of its signature."""
     (_, args_spec), (_, kwargs_spec) = zip("ab", program.call_spec.in_spec.children(), strict=True)
     signature = program.module_call_graph[0].signature

@@ -35,7 +35,7 @@ class Program:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the method `forward` (or the only one): arguments as for the model, results as mx.array."""
-        return self._method(self._default_name())(args, kwargs, self._state)
+        return self._method(self.default_method())(args, kwargs, self._state)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_") or name not in self.graph.methods:
@@ -43,7 +43,8 @@ class Program:
         bound = self._method(name)
         return lambda *args, **kwargs: bound(args, kwargs, self._state)
 
-    def _default_name(self) -> str:
+    def default_method(self) -> str:
+        """The method that a call of the program itself runs: `forward`, or the only one."""
         names = list(self.graph.methods)
         if "forward" in names or len(names) == 1:
             return "forward" if "forward" in names else names[0]
@@ -61,7 +62,7 @@ class Program:
 
     def watch(self, args: tuple[Any, ...], kwargs: dict[str, Any], values: list[Any]) -> list[Any]:
         """Run `forward` and return some of its inner values, by reference (see mlxify.check)."""
-        bound = BoundMethod(self.graph, self.graph.methods[self._default_name()], False, extra=values)
+        bound = BoundMethod(self.graph, self.graph.methods[self.default_method()], False, extra=values)
         results = bound.run(args, kwargs, dict(self._state))
         return results[len(results) - len(values) :]
 

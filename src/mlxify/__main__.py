@@ -1,0 +1,2 @@
+from mlxify.cli import main
+if __name__=="__main__": main()

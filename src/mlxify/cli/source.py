@@ -1,0 +1,142 @@
+"""Where a model comes from: a .pt2 file, a factory function, or a Hugging Face model."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ..errors import ConversionError, MissingExtraError
+from .inputs import InputValue, to_numpy
+
+if TYPE_CHECKING:
+    import torch
+    from torch.export import ExportedProgram
+
+HELP = (
+    "The model: a [green].pt2[/] file from torch.export.save, [green]package.module:factory[/] (a function or class "
+    "that gives an nn.Module), or [green]hf:MODEL[/] (a Hugging Face id or local folder)."
+)
+
+
+@dataclass
+class Source:
+    """An exported model and the example inputs to run it with."""
+
+    exported: ExportedProgram
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def load_source(text: str, inputs: list[InputValue], dtype: str | None = None) -> Source:
+    """Load and export the model that `text` names. Raises typer.BadParameter, ConversionError."""
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtraError('converting needs PyTorch: pip install "mlxify[torch]"') from error
+    given = {item.name: _to_torch(item.value) for item in inputs}
+    if text.startswith("hf:"):
+        from .hf import load_hf
+
+        model, examples, shapes = load_hf(text[3:], given)
+        return _export(model, (), examples, shapes, dtype)
+    if text.endswith(".pt2"):
+        exported = _load_pt2(text)
+        return Source(exported, *_arguments_for(exported, given))
+    if ":" not in text:
+        raise typer.BadParameter(f"{text!r} is no model. {_plain(HELP)}")
+    model = _call_factory(text)
+    if isinstance(model, torch.export.ExportedProgram):
+        return Source(model, *_arguments_for(model, given))
+    if not isinstance(model, torch.nn.Module):
+        raise typer.BadParameter(f"{text} gives a {type(model).__name__}, not an nn.Module")
+    if not given and len(inspect.signature(model.forward).parameters):
+        raise typer.BadParameter("this model needs example inputs: --input NAME=float32[1,3,224,224]")
+    return _export(model, (), given, dynamic_shapes(inputs), dtype)
+
+
+def dynamic_shapes(inputs: list[InputValue]) -> dict[str, Any] | None:
+    """torch.export's dynamic_shapes from the sizes with names; equal names are one dimension."""
+    from torch.export import Dim
+
+    dims: dict[str, Any] = {}
+    shapes: dict[str, Any] = {}
+    for item in inputs:
+        axes = {}
+        for axis, (name, low, high) in item.dynamic.items():
+            dims.setdefault(name, Dim(name, min=low, max=high))
+            axes[axis] = dims[name]
+        shapes[item.name] = axes or None
+    return shapes if dims else None
+
+
+def _export(model: torch.nn.Module, args: Any, kwargs: Any, shapes: Any, dtype: str | None) -> Source:
+    from ..export import export_module
+
+    exported = export_module(model.eval(), args, kwargs, shapes, dtype)
+    args, kwargs = exported.example_inputs or (args, kwargs)
+    return Source(exported, tuple(args), dict(kwargs))
+
+
+def _load_pt2(path: str) -> ExportedProgram:
+    import torch
+
+    from .. import torch_ops  # noqa: F401  (a file may use the custom ops)
+
+    if not Path(path).exists():
+        raise typer.BadParameter(f"there is no file {path!r}")
+    try:
+        return torch.export.load(path)
+    except Exception as error:
+        raise ConversionError(f"{path} is no program of torch.export.save: {error}") from error
+
+
+def _arguments_for(exported: ExportedProgram, given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The example inputs of an exported model, with those replaced that are given by name."""
+    from ..export import parameter_names
+
+    args, kwargs = exported.example_inputs or ((), {})
+    names = parameter_names(exported)
+    values = dict(zip(names, args, strict=False)) | dict(kwargs)
+    for name, value in given.items():
+        if name not in names:
+            raise typer.BadParameter(f"the model has no input {name!r}; it has {', '.join(names)}")
+        values[name] = value
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise typer.BadParameter(f"the model needs the input {missing[0]!r}: --input {missing[0]}=…")
+    return tuple(values[n] for n in names[: len(names) - len(kwargs)]), {n: values[n] for n in kwargs}
+
+
+def _call_factory(text: str) -> Any:
+    module_name, _, name = text.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise typer.BadParameter(f"cannot import {module_name!r}: {error}") from error
+    factory = getattr(module, name, None)
+    if factory is None:
+        raise typer.BadParameter(f"the module {module_name!r} has no {name!r}")
+    is_model = not inspect.isclass(factory) and not inspect.isfunction(factory) and hasattr(factory, "forward")
+    return factory if is_model or not callable(factory) else factory()
+
+
+def _to_torch(value: Any) -> Any:
+    import mlx.core as mx
+    import torch
+
+    if not isinstance(value, mx.array):
+        return value
+    tensor = torch.from_numpy(to_numpy(value).copy())
+    return tensor.to(torch.bfloat16) if value.dtype == mx.bfloat16 else tensor
+
+
+def _plain(markup: str) -> str:
+    return markup.replace("[green]", "").replace("[/]", "")

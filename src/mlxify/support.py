@@ -1,0 +1,45 @@
+"""Which calls of an exported model convert, and why the others do not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from torch.export import ExportedProgram
+
+from . import ops  # noqa: F401  (registers the lowerings)
+from .decompose import prepare
+from .errors import UnsupportedOpError
+from .trace import SKIPPED, Tracer, functional_name
+
+
+@dataclass(frozen=True)
+class OpSupport:
+    """One target of a model's graph: how often it is called, whether all calls convert, and if not why."""
+
+    target: str
+    calls: int
+    supported: bool
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def op_support(exported: ExportedProgram) -> list[OpSupport]:
+    """The ops of a model after the decompositions that it needs, unsupported ones first. Writes no program."""
+    prepared = prepare(exported)
+    counts = Counter(
+        functional_name(n.target)
+        for n in prepared.graph.nodes
+        if n.op == "call_function" and not functional_name(n.target).startswith(SKIPPED)
+    )
+    reasons: dict[str, str] = {}
+    try:
+        Tracer(prepared, "forward", {}).run()
+    except UnsupportedOpError as error:
+        for op in error.ops:
+            reasons.setdefault(op.target, op.reason)
+    rows = [OpSupport(name, n, name not in reasons, reasons.get(name, "")) for name, n in counts.items()]
+    return sorted(rows, key=lambda row: (row.supported, row.target))
