@@ -1,0 +1,69 @@
+"""`python -m mlxify.conformance`"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from .judge import FAILURES, quiet
+from .pool import Row, run_all
+from .report import closing_lines, totals, write_json, write_markdown
+from .samples import DEFAULT_DTYPES, entries
+
+EXAMPLE = "example: python -m mlxify.conformance --core --dtypes float32,int64 --only 'index_*' --jobs 2"
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser("python -m mlxify.conformance", description=__doc__, epilog=EXAMPLE)
+    p.add_argument("--core", action="store_true", help="only entries of ops tagged core ATen")
+    p.add_argument("--only", action="append", default=[], metavar="NAME", help="entries by name or pattern; repeatable")
+    p.add_argument("--dtypes", default=",".join(DEFAULT_DTYPES), help="comma-separated; default %(default)s")
+    p.add_argument("--max-samples", type=int, metavar="N", help="at most N samples an entry")
+    p.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="worker processes; default %(default)s")
+    p.add_argument("--timeout", type=float, default=300, help="seconds an entry may take; default %(default)s")
+    p.add_argument("--json", type=Path, metavar="FILE", help="write one record an entry")
+    p.add_argument("--markdown", type=Path, metavar="FILE", help="write the coverage page")
+    p.add_argument("--verbose", action="store_true", help="print the details of what does not pass")
+    return p
+
+
+def main() -> int:
+    options = parser().parse_args()
+    quiet()
+    start = time.perf_counter()
+    todo = entries(options.only, options.dtypes.split(","), options.core)
+    if not todo:
+        print("no entry matches", file=sys.stderr)
+        return 2
+    rows: list[Row] = []
+    for row in run_all(todo, options.jobs, options.max_samples, options.timeout):
+        rows.append(row)
+        _progress(len(rows), len(todo), row)
+        if options.verbose or any(row.counts[c] for c in FAILURES):
+            _print_details(row, options.verbose)
+    if options.json:
+        write_json(rows, options.json)
+    if options.markdown:
+        write_markdown(rows, options.markdown, "python -m mlxify.conformance " + " ".join(sys.argv[1:]))
+    print("\n".join(closing_lines(rows)))
+    print(f"{len(rows)} entries in {time.perf_counter() - start:.0f} s")
+    return 1 if any(totals(rows)[c] for c in FAILURES) else 0
+
+
+def _progress(done: int, total: int, row: Row) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{done}/{total} {row.entry.key} {row.entry.dtype}", end="", file=sys.stderr, flush=True)
+
+
+def _print_details(row: Row, everything: bool) -> None:
+    for category, details in row.details.items():
+        if category in FAILURES or (everything and category != "eager error"):
+            for detail in details:
+                print(f"{row.entry.key} {row.entry.dtype} {category} ({row.counts[category]}): {detail}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
