@@ -44,6 +44,7 @@ def __getattr__(name: str) -> Any:
     """Import the parts on first use: `import mlxify` stays quick, and free of torch."""
     if name not in _LAZY:
         raise AttributeError(f"module 'mlxify' has no attribute {name!r}")
+    _need_mlx()
     if name == "convert":
         _need_torch()
     return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
@@ -51,8 +52,19 @@ def __getattr__(name: str) -> Any:
 
 def supported_ops() -> frozenset[str]:
     """The names of all ops that convert: "aten.add.Tensor", "mlx.rope.default", …"""
+    _need_mlx()
     importlib.import_module(f"{__name__}.ops")
     return importlib.import_module(f"{__name__}.lowering").supported_ops()
+
+
+def _need_mlx() -> None:
+    try:
+        importlib.import_module("mlx.core")
+    except ImportError as error:
+        raise MissingExtraError(
+            f'MLX does not work here ({error}). On Linux it needs a backend: pip install "mlxify[cpu]", '
+            'or "mlxify[cuda]" for an NVIDIA GPU'
+        ) from error
 
 
 def _need_torch() -> None:

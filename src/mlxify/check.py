@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from .convert_torch import torch_array
 from .decompose import prepare
+from .errors import ProgramError
 from .export import convert, record_methods
 from .run import Program
 from .trace import node_source
@@ -58,6 +59,10 @@ def check(
     actual = program(*args, **(kwargs or {}))
     wanted, _ = pytree.tree_flatten_with_path(expected)
     got = list(_leaves(actual))
+    if len(got) != len(wanted):
+        raise ProgramError(
+            f"the program is of another model: it has {len(got)} outputs, the model {len(wanted)}"
+        )
     return [
         difference(pytree.keystr(path) or "output", mine, leaf, tolerance)
         for (path, leaf), mine in zip(wanted, got, strict=True)
@@ -76,7 +81,10 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def check_layers(
-    exported: ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, tolerance: float | None = None
+    exported: ExportedProgram,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    tolerance: float | None = None,
 ) -> list[Difference]:
     """The difference at the end of every module, worst first. Errors add up along the network."""
     prepared = prepare(exported)

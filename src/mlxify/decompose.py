@@ -10,10 +10,20 @@ from torch.export import ExportedProgram, default_decompositions
 from torch.fx import Node
 
 from . import lowering
-from .trace import functional_name, target_name
+from .trace import functional_name, needed_nodes, target_name
 
 # Composite ops that never return their input or a view of it, whatever their arguments.
-FRESH = ("linear", "conv1d", "conv2d", "conv3d", "batch_norm", "layer_norm", "matmul", "group_norm", "embedding")
+FRESH = (
+    "linear",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "batch_norm",
+    "layer_norm",
+    "matmul",
+    "group_norm",
+    "embedding",
+)
 
 
 def prepare(program: ExportedProgram) -> ExportedProgram:
@@ -28,7 +38,8 @@ def prepare(program: ExportedProgram) -> ExportedProgram:
 
 
 def _nodes(module: torch.fx.GraphModule) -> list[Node]:
-    return [n for m in module.modules() if isinstance(m, torch.fx.GraphModule) for n in m.graph.nodes]
+    graphs = [m.graph for m in module.modules() if isinstance(m, torch.fx.GraphModule)]
+    return [n for graph in graphs for n in needed_nodes(graph)]
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
@@ -60,11 +71,24 @@ def is_simple_mutation(node: Node) -> bool:
     target = node.args[0] if node.args else None
     if not isinstance(target, Node) or target.op != "call_function" or node.kwargs.get("out") is not None:
         return False
+    if not _returns_target(node.target):
+        return False
     if target is not node and _is_mutable(target.target):
         fresh = is_simple_mutation(target)
     else:
         fresh = _returns_fresh(target.target)
-    return fresh and all(user is node or _returns_fresh(user.target) or user.op == "output" for user in target.users)
+    return fresh and all(
+        user is node or _returns_fresh(user.target) or user.op == "output" for user in target.users
+    )
+
+
+def _returns_target(op: Any) -> bool:
+    """Whether an in-place op's only result is its first argument, written to (not so for a custom op)."""
+    schema = op._schema
+    writes = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    return writes == [schema.arguments[0].name] and [r.alias_info is not None for r in schema.returns] == [
+        True
+    ]
 
 
 def _returns_fresh(op: Any) -> bool:

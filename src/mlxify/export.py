@@ -173,8 +173,9 @@ def build_tree(spec: Any, leaves: list[Tree]) -> Tree:
             return (kind.__name__, children)
         if kind is dict:
             return ("dict", tuple(context), children)
-        if hasattr(kind, "_fields"):
-            return ("object", kind.__name__, tuple(kind._fields), children)
+        if issubclass(kind, tuple):  # named tuples, and torch.return_types
+            names = kind._fields if hasattr(kind, "_fields") else kind.__match_args__
+            return ("object", kind.__name__, tuple(names), children)
         keys = _field_names(context)
         if keys is None or len(keys) != len(children):
             raise ConversionError(f"arguments or results of the type {kind.__name__} are not supported")

@@ -5,29 +5,24 @@ Metadata keys: "format" = "mlxify", "version" = an integer, "program" = JSON. Se
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
-import struct
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-import numpy as np
 
 from . import ops  # noqa: F401  (registers the instructions)
 from .errors import ProgramError
-from .isa import INSTRUCTIONS, Kind
+from .files import read_arrays, write_whole
+from .isa import INSTRUCTIONS, MAX_TEXT, Kind
 from .program import DTYPE_NAMES, DTYPES, Block, Graph, Input, Instr, LinearDim, Method, Ref, Source, Spec
 from .tree import MAX_LEAVES, check_tree
 from .verify import verify
 
 FORMAT = "mlxify"
 VERSION = 1
-MAX_HEADER = 64 << 20
 STATE_PREFIX = "state:"
 NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 MAX_INT_DIGITS = 20
@@ -35,33 +30,11 @@ MAX_INT_DIGITS = 20
 
 def save(graph: Graph, path: str | os.PathLike[str]) -> None:
     """Write a program to `path`: complete or not at all (temporary file in the same folder, flushed, renamed)."""
-    path = Path(path)
     metadata = {"format": FORMAT, "version": str(VERSION), "program": json.dumps(encode(graph), allow_nan=False)}
     arrays = dict(graph.weights) | {STATE_PREFIX + name: array for name, array in graph.state.items()}
     if not arrays:
         arrays = {"empty": mx.zeros((0,))}
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".safetensors")
-    os.close(handle)
-    try:
-        mx.save_safetensors(temporary, arrays, metadata)
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself last through a power cut, where the system can."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    write_whole(path, arrays, metadata)
 
 
 def load(path: str | os.PathLike[str], methods: list[str] | None = None) -> Graph:
@@ -70,7 +43,7 @@ def load(path: str | os.PathLike[str], methods: list[str] | None = None) -> Grap
     Raises ProgramError when the file is damaged, foreign or hostile, FileNotFoundError when it is not there.
     """
     path = Path(path)
-    tensors, metadata = read_header(path)
+    arrays, metadata = read_arrays(path)
     if metadata.get("format") != FORMAT:
         raise ProgramError(f"{path.name} is a safetensors file, but not an mlxify program")
     version = metadata.get("version", "")
@@ -80,7 +53,6 @@ def load(path: str | os.PathLike[str], methods: list[str] | None = None) -> Grap
         data = json.loads(metadata.get("program", ""), parse_constant=_no_constant, parse_int=_parse_int)
     except (ValueError, RecursionError) as error:
         raise ProgramError(f"{path.name}: the program is not valid JSON: {error}") from None
-    arrays = _read_arrays(path, tensors)
     state = {n.removeprefix(STATE_PREFIX): a for n, a in arrays.items() if n.startswith(STATE_PREFIX)}
     weights = {n: a for n, a in arrays.items() if not n.startswith(STATE_PREFIX)}
     graph = decode(data, weights, state)
@@ -105,47 +77,6 @@ def _parse_int(text: str) -> int:
     return int(text)
 
 
-def read_header(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Tensor names with their shapes and dtypes, and the metadata, checked by the safetensors library."""
-    from safetensors import SafetensorError, safe_open
-
-    size = path.stat().st_size
-    with open(path, "rb") as file:
-        start = file.read(8)
-    if len(start) < 8 or (length := struct.unpack("<Q", start)[0]) > size - 8:
-        raise ProgramError(f"{path.name} is not a safetensors file, or is cut short")
-    if length > MAX_HEADER:
-        raise ProgramError(f"{path.name}: a header of {length:,} bytes exceeds the limit of {MAX_HEADER:,}")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            names = {}
-            for name in file.keys():  # noqa: SIM118  (not a dict)
-                part = file.get_slice(name)
-                names[name] = (part.get_dtype(), tuple(part.get_shape()))
-            return names, dict(file.metadata() or {})
-    except (SafetensorError, ValueError, UnicodeError, OSError) as error:
-        raise ProgramError(f"{path.name} is not a valid safetensors file: {error}") from None
-
-
-_DTYPE_CODES = {
-    "BOOL", "U8", "U16", "U32", "U64", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64", "C64",
-}  # fmt: skip
-
-
-def _read_arrays(path: Path, tensors: dict[str, Any]) -> dict[str, mx.array]:
-    for name, (code, shape) in tensors.items():
-        if code not in _DTYPE_CODES:
-            raise ProgramError(f"{path.name}: the tensor {name[:60]!r} has the dtype {code}, which MLX does not have")
-        if len(shape) > 32 or any(n >= 2**31 for n in shape):
-            raise ProgramError(f"{path.name}: the tensor {name[:60]!r} has the shape {list(shape)[:40]}")
-    try:
-        arrays = mx.load(str(path), format="safetensors")
-    except (RuntimeError, ValueError) as error:
-        raise ProgramError(f"{path.name}: {error}") from None
-    assert isinstance(arrays, dict)
-    return arrays
-
-
 def encode(graph: Graph) -> dict[str, Any]:
     """The program as JSON-able data."""
     return {"methods": [_encode_method(m) for m in graph.methods.values()]}
@@ -167,6 +98,7 @@ def _encode_method(m: Method) -> dict[str, Any]:
         "instructions": [_encode_instr(i) for i in m.instrs],
         "outputs": [_encode_arg(o) for o in m.outputs],
         "updates": m.updates,
+        "checks": [[_encode_arg(ref), message] for ref, message in m.checks],
         "sources": [[s.line, s.code, s.module] for s in m.sources],
     }
 
@@ -239,6 +171,7 @@ def _decode_method(data: dict[str, Any]) -> Method:
     m.instrs = [_decode_instr(item, 0) for item in _get(data, "instructions", list)]
     m.outputs = [_decode_output(item) for item in _get(data, "outputs", list)]
     m.updates = {k: _typed(v, int, "an update") for k, v in _get(data, "updates", dict).items()}
+    m.checks = [_decode_check(item) for item in _get(data, "checks", list)]
     m.sources = [_decode_source(item) for item in _get(data, "sources", list)]
     leaves = min(MAX_LEAVES, max(len(m.inputs), len(m.outputs)))
     m.input_tree = check_tree(data.get("input_tree"), leaves)
@@ -275,6 +208,14 @@ def _list_of(value: Any, count: int, what: str) -> list[Any]:
     if type(value) is not list or len(value) != count:
         raise ProgramError(f"{what} should be a list of {count}")
     return value
+
+
+def _decode_check(value: Any) -> tuple[Ref, str]:
+    ref, message = _list_of(value, 2, "a check")
+    decoded = _decode_output(ref)
+    if not isinstance(decoded, Ref):
+        raise ProgramError("a check should refer to a value")
+    return decoded, _typed(message, str, "a check's message")[:MAX_TEXT]
 
 
 def _decode_source(value: Any) -> Source:

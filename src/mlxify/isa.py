@@ -143,6 +143,7 @@ class Instruction:
     defaults: tuple[Any, ...]
     returns: str
     abstract: Callable[..., Any]
+    noop: Callable[..., bool] | None
     effect: bool
     sync: bool
     doc: str
@@ -167,17 +168,19 @@ def instruction(
     fn: Callable[..., Any] | None = None,
     *,
     abstract: Callable[..., Any] | None = None,
+    noop: Callable[..., bool] | None = None,
     effect: bool = False,
     sync: bool = False,
 ) -> Any:
     """Declare an instruction. See the module's text.
 
     abstract: what to run instead of the body on lazy example arrays, for a body that must look at values.
+    noop: for these arguments the result is the first of them, and nothing is recorded.
     effect: the instruction is kept although nobody uses its result (an assertion).
     sync: the body looks at the values of arrays on the host, so a compiled segment ends before it.
     """
     if fn is None:
-        return lambda f: instruction(f, abstract=abstract, effect=effect, sync=sync)
+        return lambda f: instruction(f, abstract=abstract, noop=noop, effect=effect, sync=sync)
     hints = typing.get_type_hints(fn, include_extras=True)
     result = hints.pop("return")
     signature = inspect.signature(fn)
@@ -189,6 +192,7 @@ def instruction(
         defaults=tuple(p.default for p in signature.parameters.values()),
         returns=_RETURNS.get(result) or ("arrays" if typing.get_origin(result) is tuple else "number"),
         abstract=abstract or fn,
+        noop=noop,
         effect=effect,
         sync=sync,
         doc=inspect.getdoc(fn) or "",
@@ -225,7 +229,7 @@ def number_array(value: Number, dtype: DType) -> Array:
     return scalar_array(value, dtype)
 
 
-@instruction
+@instruction(noop=lambda x, dtype: x.dtype == dtype)
 def cast(x: Array, dtype: DType) -> Array:
     """x as `dtype`: to nearest even between floats, towards zero to integers, non-zero is true for bool."""
     if dtype == mx.bool_ and x.dtype != mx.bool_:

@@ -55,6 +55,8 @@ class Result:
 
     dtype: mx.Dtype
     shape: tuple[Any, ...]
+    storage: tuple[tuple[Any, ...], Any] = ((), None)
+    """Strides and storage offset of the op's first argument in PyTorch, None where dynamic (for as_strided)."""
 
 
 LOWERINGS: dict[str, Lowering] = {}
@@ -73,7 +75,7 @@ def lowers(
         tensors takes part element by element.
     to: "float" when integers are computed in float32 (exp, mean), "long" when they are computed in int64.
     opmath: True when PyTorch computes float16 and bfloat16 in float32 and rounds once (anything of more than one
-        step); "scalar" when only a scalar operand keeps float32 precision (add, mul).
+        step); "scalar" when the last operand, if it is a scalar, keeps float32 precision (mul, div).
 
     The function's parameters have the names of the op's schema (a Python keyword gets a trailing underscore). An
     argument that it does not declare is refused unless it has its default. A parameter `result` receives PyTorch's
@@ -160,18 +162,18 @@ def promote(lowering: Lowering, given: dict[str, Any]) -> None:
     common = result_type(operands)
     if lowering.to != "same" and not mx.issubdtype(common, mx.inexact):
         common = mx.float32 if lowering.to == "float" else mx.int64
-    compute = common
-    if common in HALVES and (
-        lowering.opmath is True
-        or (lowering.opmath == "scalar" and any(not _exact(v, common) for v in operands))
-    ):
-        compute = mx.float32
+    last = lowering.promote[-1]
+    half = common in HALVES
+    scalar = half and lowering.opmath == "scalar" and not _exact(given[last], common)
+    compute = mx.float32 if scalar or (half and lowering.opmath is True) else common
     for name in lowering.promote:
         value = given[name]
+        # All operands are rounded to the common dtype first, but not the scalar that keeps its precision.
+        rounded = compute if scalar and name == last else common
         if isinstance(value, (list, tuple)):
-            given[name] = [as_array(v, compute) for v in value]
+            given[name] = [as_array(as_array(v, rounded), compute) for v in value]
         elif value is not None:
-            given[name] = as_array(value, compute)
+            given[name] = as_array(as_array(value, rounded), compute)
 
 
 def _items(value: Any) -> Iterator[Any]:
@@ -200,9 +202,9 @@ def _widen(value: Any) -> Any:
 
 
 def _exact(value: Any, dtype: mx.Dtype) -> bool:
-    """Whether `value` loses nothing as `dtype` (half): a tensor of that dtype, or a literal it can hold."""
+    """Whether `value` is no scalar, or loses nothing as `dtype` (half)."""
     if isinstance(value, Value):
-        return value.dtype == dtype or not mx.issubdtype(value.dtype, mx.floating)
+        return value.dtype == dtype or value.ndim > 0
     return isinstance(value, (int, float)) and mx.array(value, dtype=dtype).item() == float(value)
 
 

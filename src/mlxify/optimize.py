@@ -18,7 +18,9 @@ def finish(method: Method, recorder: Recorder, watched: list[Any]) -> tuple[Meth
     watched = [_reference(w) for w in watched]
     for number, _ in recorder.literals.items():
         method.weights[number] = f"literal.{number}"
-    live = set(refs([*method.outputs, *watched])) | set(method.updates.values())
+    method.checks = [(Ref(value.number), message) for value, message in recorder.checks]
+    checked = [ref for ref, _ in method.checks]
+    live = set(refs([*method.outputs, *watched, *checked])) | set(method.updates.values())
     method.instrs = _live(method.instrs, live)
     method.weights = {n: name for n, name in method.weights.items() if n in live}
     renumber = _Renumber(method, recorder)
@@ -57,6 +59,7 @@ class _Renumber:
         m.instrs = [self._instr(i) for i in m.instrs]
         m.updates = {name: self.numbers[n] for name, n in m.updates.items()}
         m.outputs = [self.use(o) for o in m.outputs]
+        m.checks = [(self.use(ref), message) for ref, message in m.checks]
         return m
 
     def _define(self, number: int) -> int:

@@ -140,6 +140,8 @@ class Method:
     updates: dict[str, int] = field(default_factory=dict)
     instrs: list[Instr] = field(default_factory=list)
     outputs: list[Any] = field(default_factory=list)
+    checks: list[tuple[Ref, str]] = field(default_factory=list)
+    """Conditions on data (one bool each) that hold unless the call is wrong, with what to say then."""
     symbols: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     sources: list[Source] = field(default_factory=list)
     specs: dict[int, Spec] = field(default_factory=dict)
@@ -219,6 +221,7 @@ def format_method(method: Method) -> str:
     lines += [f"  %{value} = weight {name!r}" for value, name in method.weights.items()]
     lines += [f"  %{value} = state {name!r}" for value, name in method.state.items()]
     lines += _format_instrs(method, method.instrs, "  ")
+    lines += [f"  check {ref!r}: {message}" for ref, message in method.checks]
     lines += [f"  state {name!r} = %{value}" for name, value in method.updates.items()]
     lines.append(f"  return {', '.join(map(format_argument, method.outputs))}")
     return "\n".join(lines)

@@ -172,8 +172,10 @@ class Recorder:
         self.source = -1
         self.values: list[Value | HostNumber] = []
         self.literals: dict[int, mx.array] = {}
+        self.bounds: dict[int, tuple[int, int]] = {}  # least and greatest element of known integer tables
         self.key_state: Value | None = None
         self.key: Value | None = None
+        self.checks: list[tuple[Value, str]] = []
         self._seen: list[dict[Any, Any]] = [{}]
         self._method = self.instrs
 
@@ -188,6 +190,8 @@ class Recorder:
         """Append a call and return its result(s). Called by instructions while recording."""
         if schema.returns == "number" and not any(isinstance(a, (Value, HostNumber)) for a in args):
             return schema.fn(*args)
+        if schema.noop is not None and isinstance(args[0], Value) and schema.noop(*args):
+            return args[0]
         coerced = tuple(self._coerce(k, a, args) for k, a in zip(schema.kinds, args, strict=True))
         key = (schema.name, _freeze(coerced))
         for scope in self._seen:
@@ -302,12 +306,16 @@ class Recorder:
         from .errors import refuse
         from .ops.random import split_key
 
-        if len(self._seen) > 1:
+        if self.in_block:
             raise refuse("random numbers inside a branch or loop are not supported")
         if self.key is None:
             self.key = self.key_state = self.new_value((mx.zeros((2,), mx.uint32),) * self.examples)
         self.key, key = split_key(self.key)
         return key
+
+    @property
+    def in_block(self) -> bool:
+        return len(self._seen) > 1
 
     def block(self, build: Callable[..., Any], inputs: list[Any]) -> Block:
         """Record a nested block: `build(*values)` returns its outputs. `inputs` are values to take shapes from."""

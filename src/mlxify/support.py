@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from torch.export import ExportedProgram
+from torch.fx import GraphModule
 
 from . import ops  # noqa: F401  (registers the lowerings)
 from .decompose import prepare
 from .errors import UnsupportedOpError
-from .trace import SKIPPED, Tracer, functional_name
+from .trace import SKIPPED, Tracer, functional_name, target_name
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,14 @@ class OpSupport:
 
 
 def op_support(exported: ExportedProgram) -> list[OpSupport]:
-    """The ops of a model after the decompositions that it needs, unsupported ones first. Writes no program."""
+    """The ops of a model after the decompositions that it needs, unsupported ones first. Writes no program.
+
+    Branches and loop bodies count too.
+    """
     prepared = prepare(exported)
-    counts = Counter(
-        functional_name(n.target)
-        for n in prepared.graph.nodes
-        if n.op == "call_function" and not functional_name(n.target).startswith(SKIPPED)
-    )
+    graphs = [m.graph for m in prepared.graph_module.modules() if isinstance(m, GraphModule)]
+    called = [n.target for graph in graphs for n in graph.nodes if n.op == "call_function"]
+    counts = Counter(target_name(t) for t in called if not functional_name(t).startswith(SKIPPED))
     reasons: dict[str, str] = {}
     try:
         Tracer(prepared, "forward", {}).run()

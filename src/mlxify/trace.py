@@ -10,13 +10,12 @@ from typing import Any
 import mlx.core as mx
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.fx import GraphModule, Node
 
 from . import lowering as policy
 from .convert_torch import mlx_dtype, torch_array
-from .errors import ConversionError, MlxifyError, Refusal, UnsupportedOp, UnsupportedOpError
-from .isa import cast
+from .errors import ConversionError, MlxifyError, Refusal, UnsupportedOp, UnsupportedOpError, refuse
 from .optimize import finish
 from .program import RANDOM_STATE, Input, Method, Source, Spec
 from .record import DynamicValueError, HostNumber, Recorder, Value, recording
@@ -27,9 +26,20 @@ SKIPPED = (
     "aten._assert_tensor_metadata",
     "aten.sym_constrain_range",
     "aten.sym_constrain_range_for_size",
-    "aten._assert_async",
     "torch._check",
 )
+
+KNOWN_SIZE = 1 << 16
+"""Elements up to which an integer table is looked at, so that an index out of range is an error at conversion."""
+
+# In-place ops whose functional form has another overload name.
+RENAMED = {
+    "aten.transpose_.default": "aten.transpose.int",
+    "aten.pow_.Tensor": "aten.pow.Tensor_Tensor",
+    "aten.float_power_.Tensor": "aten.float_power.Tensor_Tensor",
+    "aten.floor_divide_.Tensor": "aten.floor_divide.default",
+    "aten.bernoulli_.float": "aten.bernoulli.p",
+}
 
 
 def target_name(target: Any) -> str:
@@ -49,6 +59,8 @@ def target_name(target: Any) -> str:
 def functional_name(target: Any) -> str:
     """The functional form of an in-place or out= op's name."""
     name = target_name(target)
+    if name in RENAMED:
+        return RENAMED[name]
     if isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable:
         namespace, op, overload = name.split(".")
         if op.endswith("_") and not op.endswith("__"):
@@ -144,6 +156,8 @@ class Tracer:
         else:
             self.method.weights[value.number] = name
             self.weights[name] = tensor
+            if tensor.dtype in (torch.int32, torch.int64) and 0 < tensor.numel() <= KNOWN_SIZE:
+                self.recorder.bounds[value.number] = int(tensor.min()), int(tensor.max())
         return value
 
     def _placeholder(self, fake: Any, what: str) -> Any:
@@ -196,13 +210,32 @@ class Tracer:
 
     def _apply(self, node: Node, env: dict[Node, Any]) -> Any:
         name = functional_name(node.target)
+        if name == "higher_order.auto_functionalized_v2":
+            return self._apply_functionalized(node, env)
         found = policy.find(name)
         if found is None:
             raise NotImplementedError("no lowering")
         arguments, defaults = self._arguments(node, env, found.parameters)
         value = node.meta.get("val")
-        result = self._results(value) if found.wants_result else None
+        result = self._results(value, _storage(node)) if found.wants_result else None
         return self._reconcile(policy.apply(found, arguments, defaults, result), value)
+
+    def _apply_functionalized(self, node: Node, env: dict[Node, Any]) -> list[Any]:
+        """A custom op that writes into arguments: its lowering returns its results, then the arguments' new values."""
+        op, kwargs = node.args[0], dict(node.kwargs)
+        found = policy.find(target_name(op))
+        if found is None:
+            raise NotImplementedError(f"no lowering for the wrapped op {target_name(op)}")
+        bases = [self._argument(b, env) for b in kwargs.pop("_all_bases")]
+        given = {k: self._argument(v, env) for k, v in kwargs.items() if not k.startswith("_")}
+        for key, index in kwargs.items():
+            if key.startswith("_") and key.endswith("_base_index"):
+                given[key.removeprefix("_").removesuffix("_base_index")] = None if index is None else bases[index]
+            elif key.startswith("_"):
+                raise refuse(f"{target_name(op)} writes into a view of a tensor")
+        defaults = {a.name: a.default_value for a in op._schema.arguments}
+        arguments = {a.name: given.get(a.name, defaults[a.name]) for a in op._schema.arguments}
+        return self._reconcile(policy.apply(found, arguments, defaults, None), node.meta.get("val"))
 
     def _rebind(self, node: Node, env: dict[Node, Any], result: Any) -> None:
         """After an in-place op its target's name means the new value (see export.is_simple_mutation)."""
@@ -238,11 +271,10 @@ class Tracer:
             return mlx_dtype(arg, "an argument")
         return arg
 
-    def _results(self, value: Any) -> Any:
+    def _results(self, value: Any, storage: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            shape = tuple(n if isinstance(n, int) else None for n in value.shape)
-            return policy.Result(mlx_dtype(value.dtype, "the result"), shape)
-        return [self._results(v) for v in value] if isinstance(value, (tuple, list)) else None
+            return policy.Result(mlx_dtype(value.dtype, "the result"), _static(value.shape), storage)
+        return [self._results(v, storage) for v in value] if isinstance(value, (tuple, list)) else None
 
     def _reconcile(self, result: Any, expected: Any) -> Any:
         """Cast a lowering's result to PyTorch's dtype; its shape must be PyTorch's in every example."""
@@ -350,10 +382,31 @@ def _has_effect(node: Node) -> bool:
     if node.op != "call_function":
         return False
     name = target_name(node.target)
-    if name.startswith(SKIPPED):
+    if name.startswith(SKIPPED) or (name.startswith("aten._assert_scalar") and _about_storage(node)):
         return False
     schema = getattr(node.target, "_schema", None)
     return name.startswith("aten._assert") or (schema is not None and schema.is_mutable)
+
+
+def _about_storage(node: Node) -> bool:
+    """Whether a number depends on how PyTorch stores a tensor: slices at data-dependent places assert about it."""
+    if target_name(node.target).startswith(("aten.sym_storage_offset", "aten.sym_stride")):
+        return True
+    numbers = [n for n in node.all_input_nodes if not isinstance(n.meta.get("val"), torch.Tensor)]
+    return any(_about_storage(n) for n in numbers if n.op == "call_function")
+
+
+def _storage(node: Node) -> tuple[tuple[Any, ...], Any]:
+    """See lowering.Result.storage."""
+    value = node.args[0].meta.get("val") if node.args and isinstance(node.args[0], Node) else None
+    if not isinstance(value, torch.Tensor):
+        return (), None
+    return _static(value.stride()), _static([value.storage_offset()])[0]
+
+
+def _static(sizes: Any) -> tuple[Any, ...]:
+    """Sizes, None for the dynamic ones."""
+    return tuple(n if isinstance(n, int) else None for n in sizes)
 
 
 def _sizes(value: Any) -> list[Any]:

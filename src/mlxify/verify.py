@@ -56,6 +56,7 @@ class _Verifier:
         self._check_updates()
         for output in method.outputs:
             self._check_visible(refs(output), "the outputs")
+        self._check_checks()
         self._check_trees()
         names = self._names()
         for number, value in enumerate(self.recorder.values):
@@ -153,6 +154,13 @@ class _Verifier:
             )
             if not same:
                 raise ProgramError(f"the update of the state {name!r} has another shape or dtype")
+
+    def _check_checks(self) -> None:
+        for ref, _ in self.method.checks:
+            self._check_visible((ref,), "a check")
+            value = self.recorder.values[ref]
+            if not isinstance(value, Value) or any(h.size != 1 or h.dtype != mx.bool_ for h in value.hints):
+                raise ProgramError(f"the check of %{int(ref)} is not one bool")
 
     def _check_trees(self) -> None:
         m = self.method

@@ -26,6 +26,7 @@ METHOD: Program = {
     "instructions": [["add", ["%0", "%1"], [2], 0], ["size", ["%0", 0], [3], 0]],
     "outputs": ["%2"],
     "updates": {},
+    "checks": [],
     "sources": [["model.py:1", "x + w", ""]],
 }
 
@@ -168,6 +169,9 @@ JSON: dict[str, Callable[[], bytes]] = {
     "output undefined": lambda: method(outputs=["%77"]),
     "output malformed": lambda: method(outputs=["%-1"]),
     "output a dict": lambda: method(outputs=[{}]),
+    "check of no bool": lambda: method(checks=[["%2", "no"]]),
+    "check of a number": lambda: method(checks=[["%3", "no"]]),
+    "check undefined": lambda: method(checks=[["%9", "no"]]),
     "sources malformed": lambda: method(sources=[["a"]]),
 }
 

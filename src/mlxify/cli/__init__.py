@@ -6,7 +6,9 @@ Exit codes: 0 fine, 1 a check failed, 2 wrong usage or unusable input, 3 the mod
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
+from .. import _need_mlx
 from ..errors import MissingExtraError, MlxifyError, UnsupportedOpError
 
 FAILED, USAGE, UNSUPPORTED = 1, 2, 3
@@ -15,21 +17,36 @@ FAILED, USAGE, UNSUPPORTED = 1, 2, 3
 def main() -> None:
     """Entry point of the console script."""
     try:
+        _need_mlx()
         from .app import app
+    except MissingExtraError as error:
+        fail(error, USAGE)
     except ModuleNotFoundError as error:
-        if error.name not in ("typer", "rich"):
+        package = _package(error)
+        if package not in ("typer", "rich"):
             raise
-        print(f'mlxify: the command line needs {error.name}: pip install "mlxify[cli]"', file=sys.stderr)
-        sys.exit(USAGE)
+        fail(f'the command line needs {package}: pip install "mlxify[cli]"', USAGE)
     try:
         app(prog_name="mlxify", standalone_mode=True)
     except UnsupportedOpError as error:
         fail(error, UNSUPPORTED)
-    except (MlxifyError, MissingExtraError, OSError) as error:
+    except ModuleNotFoundError as error:
+        if _package(error) != "torch":
+            raise
+        fail(MissingExtraError('this command needs PyTorch: pip install "mlxify[torch]"'), USAGE)
+    except MlxifyError as error:
         fail(error, USAGE)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        fail(f"{error.filename}: {error.strerror}", USAGE)
 
 
-def fail(error: BaseException, code: int) -> None:
+def _package(error: ModuleNotFoundError) -> str:
+    return (error.name or "").split(".")[0]
+
+
+def fail(error: BaseException | str, code: int) -> NoReturn:
     """Print an error for people, without a traceback, and end the process."""
     print(f"mlxify: {error}", file=sys.stderr)
     sys.exit(code)

@@ -13,6 +13,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="PyTorch models as MLX programs: convert, run, inspect, check.",
+    epilog="Exit codes: 0 fine, 1 a check failed, 2 wrong usage or unusable input, 3 unsupported operations. "
+    "Example: mlxify convert model.pt2 -o model.safetensors",
 )
 app.command("convert")(convert.convert)
 app.command("run")(run.run)

@@ -21,10 +21,14 @@ SHOWN = 20
 
 def check(
     model: Annotated[str, typer.Argument(help=SOURCE_HELP)],
-    program: Annotated[Path | None, typer.Option(help="A program file to check; converted afresh when left out.")] = None,
+    program: Annotated[
+        Path | None, typer.Option(help="A program file to check; converted afresh when left out.")
+    ] = None,
     input: Annotated[list[str], typer.Option("--input", "-i", help=INPUT_HELP)] = [],  # noqa: B006
     layers: Annotated[bool, typer.Option(help="Compare at the end of every module, worst first.")] = False,
-    tolerance: Annotated[float | None, typer.Option(help="Allowed relative difference; by default by dtype.")] = None,
+    tolerance: Annotated[
+        float | None, typer.Option(help="Allowed relative difference; by default by dtype.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of random inputs.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
@@ -49,7 +53,11 @@ def check(
         worst = check_layers(source.exported, source.args, source.kwargs, tolerance) if layers else []
     good = all(row.ok for row in rows)
     if as_json:
-        print(json.dumps({"ok": good, "outputs": [r.as_json() for r in rows], "layers": [r.as_json() for r in worst]}))
+        print(
+            json.dumps(
+                {"ok": good, "outputs": [r.as_json() for r in rows], "layers": [r.as_json() for r in worst]}
+            )
+        )
     else:
         _print("output", rows)
         if layers:
@@ -62,5 +70,7 @@ def _print(title: str, rows: list) -> None:
     table = Table(title, "shape", "max abs", "max rel", "allowed", "")
     for row in rows:
         mark = "ok" if row.ok else "[red]differs[/]"
-        table.add_row(row.name, row.spec, f"{row.max_abs:.3g}", f"{row.max_rel:.3g}", f"{row.tolerance:.0e}", mark)
+        table.add_row(
+            row.name, row.spec, f"{row.max_abs:.3g}", f"{row.max_rel:.3g}", f"{row.tolerance:.0e}", mark
+        )
     Console().print(table)

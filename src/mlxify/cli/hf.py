@@ -6,9 +6,15 @@ from typing import Any
 
 from ..errors import ConversionError, MissingExtraError
 
+TOKENS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
+"""Inputs of the shape (batch, length)."""
 
-def load_hf(name: str, given: dict[str, Any]) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """(module, example inputs, dynamic_shapes) of a model id or folder. `given` replaces example inputs."""
+
+def load_hf(name: str, given: dict[str, Any]) -> tuple[Any, dict[str, Any], list[dict[str, Any]]]:
+    """(module, example inputs, dynamic_shapes to try in turn) of a model id or folder.
+
+    `given` replaces example inputs.
+    """
     try:
         import transformers
     except ImportError as error:
@@ -22,7 +28,7 @@ def load_hf(name: str, given: dict[str, Any]) -> tuple[Any, dict[str, Any], dict
     if hasattr(model.config, "use_cache"):
         model.config.use_cache = False
     examples = {**_examples(name, model, config), **given}
-    return model, examples, {key: _dynamic(key, value) for key, value in examples.items()}
+    return model, examples, _dynamic_shapes(examples, getattr(config, "max_position_embeddings", None))
 
 
 def _examples(name: str, model: Any, config: Any) -> dict[str, Any]:
@@ -40,12 +46,16 @@ def _examples(name: str, model: Any, config: Any) -> dict[str, Any]:
     raise ConversionError(f"{name}: give the example input yourself: --input {main}=float32[…]")
 
 
-def _dynamic(name: str, value: Any) -> Any:
+def _dynamic_shapes(examples: dict[str, Any], longest: int | None) -> list[dict[str, Any]]:
+    """Dynamic batch and length: first from 1 on, then what the exporter finds (it leaves the size 1 out)."""
     from torch.export import Dim
 
-    if not hasattr(value, "ndim"):
+    named = {0: Dim("batch", min=1), 1: Dim("seq", min=1, max=longest)}
+    found = {0: Dim.AUTO, 1: Dim.AUTO}
+    return [{key: _axes(key, value, dims) for key, value in examples.items()} for dims in (named, found)]
+
+
+def _axes(name: str, value: Any, dims: dict[int, Any]) -> Any:
+    if not getattr(value, "ndim", 0):
         return None
-    axes = {0: Dim.AUTO} if value.ndim else {}
-    if name in ("input_ids", "attention_mask", "token_type_ids", "position_ids"):
-        axes[1] = Dim.AUTO
-    return axes
+    return dims if name in TOKENS and value.ndim == 2 else {0: dims[0]}

@@ -66,7 +66,9 @@ def parse_input(text: str, rng: np.random.Generator) -> InputValue:
 
 def _random_input(name: str, found: re.Match[str], rng: np.random.Generator) -> InputValue:
     if found["dtype"] not in DTYPES:
-        raise typer.BadParameter(f"{name}: {found['dtype']!r} is no dtype; known are {', '.join(sorted(DTYPES))}")
+        raise typer.BadParameter(
+            f"{name}: {found['dtype']!r} is no dtype; known are {', '.join(sorted(DTYPES))}"
+        )
     shape, dynamic = [], {}
     for axis, text in enumerate(filter(None, (part.strip() for part in found["sizes"].split(",")))):
         size = _SIZE.fullmatch(text)
@@ -80,7 +82,9 @@ def _random_input(name: str, found: re.Match[str], rng: np.random.Generator) -> 
     return InputValue(name, random_array(tuple(shape), found["dtype"], rng, below), dynamic)
 
 
-def random_array(shape: tuple[int, ...], dtype: str, rng: np.random.Generator, below: int | None = None) -> mx.array:
+def random_array(
+    shape: tuple[int, ...], dtype: str, rng: np.random.Generator, below: int | None = None
+) -> mx.array:
     """Normal floats; integers from 0 up to (not including) `below`, or 2."""
     kind = DTYPES[dtype]
     if kind == mx.bool_:

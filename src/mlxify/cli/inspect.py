@@ -16,7 +16,9 @@ from ..run import Program, load
 
 def inspect(
     program: Annotated[Path, typer.Argument(help="A program file.")],
-    instructions: Annotated[bool, typer.Option(help="List every instruction with shapes and source lines.")] = False,
+    instructions: Annotated[
+        bool, typer.Option(help="List every instruction with shapes and source lines.")
+    ] = False,
     weights: Annotated[bool, typer.Option(help="List every weight with shape, dtype and bytes.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
@@ -33,7 +35,9 @@ def inspect(
         print(json.dumps(_as_json(loaded, instructions)))
         return
     for method in loaded.graph.methods.values():
-        inputs = ", ".join(f"{i.name}: {i.spec if i.spec.dtype is not None else i.number}" for i in method.inputs)
+        inputs = ", ".join(
+            f"{i.name}: {i.spec if i.spec.dtype is not None else i.number}" for i in method.inputs
+        )
         outputs = ", ".join(str(method.specs.get(o, repr(o))) for o in method.outputs)
         print(f"{method.name}({inputs})\n  -> {outputs}")
         for name, (low, high) in method.symbols.items():

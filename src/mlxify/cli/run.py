@@ -11,6 +11,7 @@ import mlx.core as mx
 import numpy as np
 import typer
 
+from ..inputs import InputBinder
 from ..program import DTYPE_NAMES, LinearDim, Method
 from ..run import Program, load
 from .inputs import HELP as INPUT_HELP
@@ -24,7 +25,9 @@ def run(
     program: Annotated[Path, typer.Argument(help="A program file.")],
     input: Annotated[list[str], typer.Option("--input", "-i", help=INPUT_HELP)] = [],  # noqa: B006
     method: Annotated[str | None, typer.Option(help="The method to call, when there are several.")] = None,
-    output: Annotated[str | None, typer.Option("--output", "-o", help="Save the outputs: .npz, .npy, .safetensors.")] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Save the outputs: .npz, .npy, .safetensors.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of random inputs and of the program's random numbers.")] = 0,
     repeat: Annotated[int, typer.Option(min=1, help="Calls to time; the median is printed.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
@@ -35,7 +38,7 @@ def run(
 
       mlxify run resnet.safetensors -i x=image.npy -o logits.npz
 
-      mlxify run minilm.safetensors -i input_ids=int64\\[2,16]<30522 --repeat 10
+      mlxify run minilm.safetensors -i 'input_ids=int64\\[2,16]<30522' --repeat 10
     """
     loaded = load(program)
     loaded.seed(seed)
@@ -72,8 +75,12 @@ def _complete(method: Method, given: dict[str, Any], seed: int) -> dict[str, Any
     """Random values for the plain array inputs that are not given; equal symbols get equal sizes."""
     rng = np.random.default_rng(seed + 1)
     arguments = dict(given)
-    leaves = {i.name: i for i in method.inputs}
-    sizes = {name: max(low, min(EXAMPLE_SIZE, high or EXAMPLE_SIZE)) for name, (low, high) in method.symbols.items()}
+    trees = zip(method.parameters, InputBinder(method).trees, strict=True)
+    leaves = {name: method.inputs[tree[1]] for name, tree in trees if tree[0] == "leaf"}
+    sizes = {
+        name: max(low, min(EXAMPLE_SIZE, high or EXAMPLE_SIZE))
+        for name, (low, high) in method.symbols.items()
+    }
     for name, value in given.items():
         if name in leaves and isinstance(value, mx.array):
             for dim, size in zip(leaves[name].spec.shape, value.shape, strict=False):

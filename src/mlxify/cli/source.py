@@ -6,6 +6,7 @@ import importlib
 import inspect
 import os
 import sys
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,21 +45,24 @@ def load_source(text: str, inputs: list[InputValue], dtype: str | None = None) -
     if text.startswith("hf:"):
         from .hf import load_hf
 
-        model, examples, shapes = load_hf(text[3:], given)
-        return _export(model, (), examples, shapes, dtype)
+        model, examples, (shapes, fallback) = load_hf(text[3:], given)
+        examples = _in_order(model, examples)
+        try:
+            return _export(model, examples, shapes, dtype)
+        except ConversionError:
+            return _export(model, examples, fallback, dtype)
     if text.endswith(".pt2"):
-        exported = _load_pt2(text)
-        return Source(exported, *_arguments_for(exported, given))
+        return _from_exported(_load_pt2(text), given, dtype)
     if ":" not in text:
         raise typer.BadParameter(f"{text!r} is no model. {_plain(HELP)}")
     model = _call_factory(text)
     if isinstance(model, torch.export.ExportedProgram):
-        return Source(model, *_arguments_for(model, given))
+        return _from_exported(model, given, dtype)
     if not isinstance(model, torch.nn.Module):
         raise typer.BadParameter(f"{text} gives a {type(model).__name__}, not an nn.Module")
     if not given and len(inspect.signature(model.forward).parameters):
         raise typer.BadParameter("this model needs example inputs: --input NAME=float32[1,3,224,224]")
-    return _export(model, (), given, dynamic_shapes(inputs), dtype)
+    return _export(model, _in_order(model, given), dynamic_shapes(inputs), dtype)
 
 
 def dynamic_shapes(inputs: list[InputValue]) -> dict[str, Any] | None:
@@ -76,12 +80,29 @@ def dynamic_shapes(inputs: list[InputValue]) -> dict[str, Any] | None:
     return shapes if dims else None
 
 
-def _export(model: torch.nn.Module, args: Any, kwargs: Any, shapes: Any, dtype: str | None) -> Source:
+def _in_order(model: torch.nn.Module, given: dict[str, Any]) -> dict[str, Any]:
+    """The inputs in the order of the model's signature, which is the order of the program's arguments."""
+    parameters = inspect.signature(model.forward).parameters
+    if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        for name in given:
+            if name not in parameters:
+                raise typer.BadParameter(f"the model has no input {name!r}; it has {', '.join(parameters)}")
+    return {name: given[name] for name in [*parameters, *given] if name in given}
+
+
+def _export(model: torch.nn.Module, kwargs: dict[str, Any], shapes: Any, dtype: str | None) -> Source:
     from ..export import export_module
 
-    exported = export_module(model.eval(), args, kwargs, shapes, dtype)
-    args, kwargs = exported.example_inputs or (args, kwargs)
+    exported = export_module(model.eval(), (), kwargs, shapes, dtype)
+    args, kwargs = exported.example_inputs or ((), kwargs)
     return Source(exported, tuple(args), dict(kwargs))
+
+
+def _from_exported(exported: ExportedProgram, given: dict[str, Any], dtype: str | None) -> Source:
+    from ..export import export_module
+
+    exported = export_module(exported, dtype=dtype)
+    return Source(exported, *_arguments_for(exported, given))
 
 
 def _load_pt2(path: str) -> ExportedProgram:
@@ -97,7 +118,9 @@ def _load_pt2(path: str) -> ExportedProgram:
         raise ConversionError(f"{path} is no program of torch.export.save: {error}") from error
 
 
-def _arguments_for(exported: ExportedProgram, given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _arguments_for(
+    exported: ExportedProgram, given: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The example inputs of an exported model, with those replaced that are given by name."""
     from ..export import parameter_names
 
@@ -124,8 +147,17 @@ def _call_factory(text: str) -> Any:
     factory = getattr(module, name, None)
     if factory is None:
         raise typer.BadParameter(f"the module {module_name!r} has no {name!r}")
-    is_model = not inspect.isclass(factory) and not inspect.isfunction(factory) and hasattr(factory, "forward")
-    return factory if is_model or not callable(factory) else factory()
+    is_model = (
+        not inspect.isclass(factory) and not inspect.isfunction(factory) and hasattr(factory, "forward")
+    )
+    if is_model or not callable(factory):
+        return factory
+    try:
+        return factory()
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
+        raise ConversionError(f"{text}() raised {type(error).__name__}: {error} ({where})") from error
 
 
 def _to_torch(value: Any) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import mlx.core as mx
 
-from ..errors import refuse
-from ..isa import Array, instruction
+from ..isa import Array, cast, instruction
 from ..lowering import HALVES, lowers
 from .arithmetic import add, multiply, subtract
 from .axes import axis_of
+from .join import roll
 from .shape import reshape, transpose
 
 LIMB_SUMS = 1 << 21
@@ -59,18 +59,19 @@ def product(x: mx.array, y: mx.array) -> mx.array:
 def product_sum(c: mx.array, x: mx.array, y: mx.array, alpha: float, beta: float) -> mx.array:
     """beta * c + alpha * (x @ y)."""
     dtype = x.dtype
-    if not c.dtype == dtype == y.dtype:
-        raise ValueError("addmm needs three arrays of one dtype")
+    if not c.dtype == dtype == y.dtype or not mx.issubdtype(dtype, mx.inexact):
+        raise ValueError("addmm needs three arrays of one dtype, floats or complex numbers")
     if dtype in HALVES and on_cpu():
         wide = (v.astype(mx.float32) for v in (c, x, y))
         return product_sum(*wide, alpha, beta).astype(dtype)
     if dtype in (mx.float32, *HALVES) and min(x.ndim, y.ndim) >= 2 and beta != 0:
         return mx.addmm(c, x, y, alpha=alpha, beta=beta)
     result = product(x, y)
+    c = mx.broadcast_to(c, result.shape)
     # mx.addmm keeps the factors in float32, so float64 is done here.
     result = result if alpha == 1 else result * mx.array(alpha, dtype=dtype)
     if beta == 0:
-        return mx.broadcast_to(result, mx.broadcast_shapes(c.shape, result.shape))
+        return result
     return result + (c if beta == 1 else c * mx.array(beta, dtype=dtype))
 
 
@@ -121,9 +122,9 @@ def bmm(self, mat2):
     return matmul(self, mat2)
 
 
-@lowers("aten.mm.dtype")
-def mm_dtype(self, mat2, out_dtype):
-    raise refuse(f"a matrix product with another result dtype ({out_dtype}) is not supported")
+@lowers("aten._int_mm")
+def int_mm(self, mat2):
+    return matmul(cast(self, mx.int32), cast(mat2, mx.int32))
 
 
 @lowers("aten.mv")
@@ -198,12 +199,11 @@ def linalg_cross(self, other, dim=-1):
 
 @lowers("aten.cross", promote=("self", "other"))
 def cross(self, other, dim=None):
-    sizes = list(self.shape)
-    return _cross(self, other, sizes.index(3) if dim is None else axis_of(self, dim))
+    return _cross(self, other, list(self.shape).index(3) if dim is None else axis_of(self, dim))
 
 
 def _cross(x, y, axis):
-    return subtract(
-        multiply(roll(x, [-1], [axis]), roll(y, [-2], [axis])),
-        multiply(roll(x, [-2], [axis]), roll(y, [-1], [axis])),
-    )
+    def after(v, steps):
+        return roll(v, [-steps], [axis])
+
+    return subtract(multiply(after(x, 1), after(y, 2)), multiply(after(x, 2), after(y, 1)))

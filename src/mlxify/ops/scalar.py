@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 import mlx.core as mx
 
-from ..isa import Array, Int, Number, Text, instruction
+from ..isa import MAX_TEXT, Array, Int, Number, Text, cast, instruction
 from ..lowering import as_array, lowers
-from ..record import UNBACKED, HostNumber, Value, example
-from .arithmetic import add, divide, floor_divide, multiply, remainder, subtract
+from ..record import UNBACKED, HostNumber, Value, current, example
+from .arithmetic import add, divide, floor_divide, maximum, minimum, multiply, remainder, subtract
+from .compare import equal, greater, greater_equal, less, less_equal, not_equal
 from .shape import reshape
 
 Binary = Literal[
@@ -79,7 +80,8 @@ def to_number(x: Array) -> Number:
     return x.item()
 
 
-@instruction(effect=True)
+# Not on examples: a size in them that depends on data stands for none that occurs.
+@instruction(effect=True, abstract=lambda condition, message: None)
 def assert_number(condition: Number, message: Text) -> None:
     """Stop the call with `message` when the condition does not hold."""
     if not condition:
@@ -103,15 +105,17 @@ _UNARY_TARGETS: dict[str, Unary] = {
 # An integer read from an array stays a 0-d array, so that arithmetic on it needs no wait for the device.
 _ON_ARRAYS: dict[str, Any] = {
     "add": add, "subtract": subtract, "multiply": multiply, "divide": divide, "remainder": remainder,
-    "floor_divide": floor_divide,
+    "floor_divide": floor_divide, "minimum": minimum, "maximum": maximum, "equal": equal, "not_equal": not_equal,
+    "less": less, "less_equal": less_equal, "greater": greater, "greater_equal": greater_equal,
 }  # fmt: skip
 
 
 def _lower_binary(function: Binary) -> Any:
     def lowering(a: Any, b: Any) -> Any:
         if isinstance(a, Value) or isinstance(b, Value):
-            if function in _ON_ARRAYS and _is_integer(a) and _is_integer(b) and function != "divide":
-                return _ON_ARRAYS[function](as_array(a, mx.int64), as_array(b, mx.int64))
+            if function in _ON_ARRAYS and _is_integer(a) and _is_integer(b):
+                dtype = mx.float32 if function == "divide" else mx.int64
+                return _ON_ARRAYS[function](as_array(a, dtype), as_array(b, dtype))
             a, b = as_number(a), as_number(b)
         return number_binary(function, a, b)
 
@@ -157,4 +161,13 @@ def item(self):
 
 @lowers("aten._assert_scalar")
 def assert_scalar(self, assert_msg):
-    return assert_number(as_number(self), assert_msg)
+    recorder = current()
+    if isinstance(self, Value) and not recorder.in_block:
+        recorder.checks.append((cast(reshape(self, []), mx.bool_), assert_msg[:MAX_TEXT]))
+    else:
+        assert_number(as_number(self), assert_msg[:MAX_TEXT])
+
+
+@lowers("aten._assert_async.msg")
+def assert_async(self, assert_msg):
+    assert_scalar(self, assert_msg)

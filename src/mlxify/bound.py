@@ -1,0 +1,121 @@
+"""A method ready to run: its weights bound, its arguments decoded, what depends on weights alone computed once."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mlx.core as mx
+
+from .errors import InputError
+from .inputs import InputBinder
+from .isa import INSTRUCTIONS
+from .program import Graph, Instr, Method, Ref, refs
+from .segments import plan
+from .session import Session
+from .steps import Runner, build_steps
+from .tree import unflatten
+
+FOLD_LIMIT = 1 << 20
+"""Bytes by which a value computed once at load may exceed the weights that it replaces."""
+
+
+class BoundMethod:
+    """A method with its weights bound and its arguments decoded."""
+
+    def __init__(self, graph: Graph, method: Method, compile: bool, extra: Sequence[Any] = ()) -> None:
+        self.method = method
+        self.inputs = InputBinder(method)
+        self.state_names = list(method.state.values())
+        self.update_names = list(method.updates)
+        self.size = 1 + max([len(method.specs) - 1, *(n for i in method.all_instrs() for n in i.outputs)], default=0)
+        fixed: dict[int, Any] = {n: graph.weights[name] for n, name in method.weights.items()}
+        folded, rest = _split(method, set(fixed))
+        self._prologue: tuple[dict[int, Any], list[Instr]] | None = (fixed, folded)
+        self._rest = rest
+        self._targets = [i.value for i in method.inputs] + list(method.state)
+        self._results = [*method.outputs, *(Ref(n) for n in method.updates.values()), *extra]
+        self._results += [ref for ref, _ in method.checks]
+        self._compile = compile
+        self._call: Callable[[list[Any]], list[Any]] | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], session: Session) -> Any:
+        """Run on a session's state. A call that raises while it is bound or built changes nothing."""
+        values = self.inputs.bind(args, kwargs)
+        if self.update_names:
+            results = session.step(lambda state: self._run(values, state), self.update_names, self._new_state)
+        else:
+            results = self._run(values, session.arrays)
+        self._check(results)
+        return unflatten(self.method.output_tree, results[: len(self.method.outputs)])
+
+    def _new_state(self, results: list[Any]) -> list[mx.array]:
+        count = len(self.method.outputs)
+        return results[count : count + len(self.update_names)]
+
+    def _check(self, results: list[Any]) -> None:
+        """Raise for the first of the program's conditions on data that does not hold. Waits for the device."""
+        for (_, message), held in zip(reversed(self.method.checks), reversed(results), strict=False):
+            if not held.item():
+                raise InputError(f"a condition of the model does not hold: {message}")
+
+    def inner_values(self, args: tuple[Any, ...], kwargs: dict[str, Any], session: Session, count: int) -> list[Any]:
+        """The `count` values asked for as `extra`. Leaves the state as it is."""
+        results = self._run(self.inputs.bind(args, kwargs), session.arrays)
+        end = len(results) - len(self.method.checks)
+        return results[end - count : end]
+
+    def _run(self, values: list[Any], state: dict[str, mx.array]) -> list[Any]:
+        """All results, flat: the outputs, the new state, what else was asked for, the checks."""
+        if self._call is None:
+            with self._lock:
+                if self._call is None:
+                    self._call = self._bind()
+        return self._call(values + [state[name] for name in self.state_names])
+
+    def _bind(self) -> Callable[[list[Any]], list[Any]]:
+        """Compute what depends on weights alone, and build the steps of the rest."""
+        assert self._prologue is not None
+        fixed, folded = self._prologue
+        slots: list[Any] = [None] * self.size
+        for number, value in fixed.items():
+            slots[number] = value
+        used = {n for i in self._rest for n in refs(i.args)} | set(refs(self._results))
+        for step in build_steps(folded, used):
+            step(slots)
+        constants = {n: slots[n] for n in {*fixed, *(o for i in folded for o in i.outputs)} & used}
+        mx.eval([v for v in constants.values() if isinstance(v, mx.array)])
+        self._prologue = None
+        numbers = {n for n, spec in self.method.specs.items() if spec.dtype is None}
+        steps = plan(self._rest, set(constants), self._results, numbers, self.size, constants) if self._compile else None
+        return Runner(self.size, constants, self._targets, self._rest, self._results, steps)
+
+
+def _split(method: Method, fixed: set[int]) -> tuple[list[Instr], list[Instr]]:
+    """The instructions that depend on weights alone and do not grow them, and the others."""
+    known, folded, rest = set(fixed), [], []
+    for instr in method.instrs:
+        schema = INSTRUCTIONS[instr.op]
+        used = set(refs(instr.args))
+        if not schema.effect and not schema.sync and used <= known and _fits(method, instr, used):
+            folded.append(instr)
+            known.update(instr.outputs)
+        else:
+            rest.append(instr)
+    return folded, rest
+
+
+def _fits(method: Method, instr: Instr, used: set[int]) -> bool:
+    return _bytes(method, instr.outputs) <= _bytes(method, used) + FOLD_LIMIT
+
+
+def _bytes(method: Method, numbers: Any) -> int:
+    total = 0
+    for number in numbers:
+        spec = method.specs[number]
+        if spec.dtype is not None:
+            total += spec.dtype.size * math.prod(n if isinstance(n, int) else 1 for n in spec.shape)
+    return total

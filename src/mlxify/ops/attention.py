@@ -1,0 +1,236 @@
+"""Scaled dot-product attention and the ops that PyTorch has for it."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import mlx.core as mx
+
+from ..errors import refuse
+from ..isa import Array, cast, instruction
+from ..lowering import HALVES, lowers
+from .arithmetic import add, literal, multiply, widen
+from .compare import equal, greater_equal, where
+from .create import arange
+from .join import repeat
+from .linear import matmul, on_cpu
+from .reduce import logsumexp
+from .shape import broadcast_to, expand_dims, product, reshape, squeeze, swapped
+from .softmax import safe_softmax
+from .unary import exp_of
+
+Causal = Literal["none", "top_left", "bottom_right"]
+
+
+@instruction
+def scaled_dot_product_attention(
+    queries: Array, keys: Array, values: Array, mask: Array | None, scale: float, causal: Causal
+) -> Array:
+    """softmax(queries @ keys.T * scale + mask) @ values, for each head.
+
+    queries: (b, h, l, d), keys: (b, g, s, d), values: (b, g, s, e) of one float dtype; h is a multiple of g, and head
+    i of the queries uses head i // (h / g) of the others. The result is (b, h, l, e), computed in at least float32 on
+    a CPU. mask broadcasts to (b, h, l, s): true where a query sees a key, or floats to add. causal: query i sees the
+    keys 0 … i ("top_left"), or 0 … i + s - l ("bottom_right"). The result of a query that sees nothing is 0.
+    """
+    _check_attention(queries, keys, values, mask)
+    dtype = queries.dtype
+    if dtype in HALVES and (on_cpu() or (mask is not None and mask.dtype == mx.float32)):
+        queries, keys, values = (x.astype(mx.float32) for x in (queries, keys, values))
+    length, span = queries.shape[2], keys.shape[2]
+    if queries.shape[3] == 0:
+        queries, keys = (mx.zeros((*x.shape[:3], 1), x.dtype) for x in (queries, keys))
+    if 0 in (*queries.shape, span, values.shape[3]):
+        return mx.zeros((*queries.shape[:3], values.shape[3]), dtype)
+    attend = _attend64 if dtype == mx.float64 else mx.fast.scaled_dot_product_attention
+    if causal != "none":
+        offset = 0 if causal == "top_left" else span - length
+        if mask is None and offset == span - length >= 0 and dtype != mx.float64:
+            # MLX's own causal mask is the one at the bottom right; each query sees something.
+            return attend(queries, keys, values, scale=scale, mask="causal").astype(dtype)
+        mask = _with_causal(mask, length, span, offset)
+    if mask is None:
+        return attend(queries, keys, values, scale=scale).astype(dtype)
+    sees = mask if mask.dtype == mx.bool_ else mask != -math.inf
+    mask = mask if mask.dtype == mx.bool_ else mask.astype(queries.dtype)
+    result = attend(queries, keys, values, scale=scale, mask=mask)
+    return mx.where(mx.any(sees, axis=-1, keepdims=True), result, mx.zeros((), result.dtype)).astype(dtype)
+
+
+def _attend64(
+    q: mx.array, k: mx.array, v: mx.array, *, scale: float, mask: mx.array | None = None
+) -> mx.array:
+    """Attention in float64, for which MLX's own has an exp of float32's precision."""
+    k, v = (mx.repeat(x, q.shape[1] // x.shape[1], axis=1) for x in (k, v))
+    scores = (q @ mx.swapaxes(k, -1, -2)) * mx.array(scale, mx.float64)
+    if mask is not None:
+        hidden = mx.array(-math.inf, mx.float64)
+        scores = mx.where(mask, scores, hidden) if mask.dtype == mx.bool_ else scores + mask
+    weights = exp_of(scores - mx.max(scores, axis=-1, keepdims=True))
+    return (weights / mx.sum(weights, axis=-1, keepdims=True)) @ v
+
+
+def _check_attention(q: mx.array, k: mx.array, v: mx.array, mask: mx.array | None) -> None:
+    if not q.dtype == k.dtype == v.dtype or not mx.issubdtype(q.dtype, mx.floating):
+        raise ValueError("attention needs queries, keys and values of one float dtype")
+    if not q.ndim == k.ndim == v.ndim == 4 or k.shape[:3] != v.shape[:3]:
+        raise ValueError(f"attention of the shapes {q.shape}, {k.shape} and {v.shape}")
+    if q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3] or k.shape[1] == 0 or q.shape[1] % k.shape[1]:
+        raise ValueError(f"attention of the shapes {q.shape}, {k.shape} and {v.shape}")
+    if mask is not None:
+        shape = (*q.shape[:3], k.shape[2])
+        floats = mx.issubdtype(mask.dtype, mx.floating) and mask.dtype in (q.dtype, mx.float32)
+        if mask.dtype != mx.bool_ and not floats:
+            raise ValueError(f"a mask of {mask.dtype} for queries of {q.dtype}")
+        if mask.ndim != 4 or any(n not in (1, m) for n, m in zip(mask.shape, shape, strict=True)):
+            raise ValueError(f"a mask of the shape {mask.shape} for {shape}")
+
+
+def _with_causal(mask: mx.array | None, length: int, span: int, offset: int) -> mx.array:
+    """The mask, also hiding from query i the keys after i + offset."""
+    past = mx.arange(span) <= mx.expand_dims(mx.arange(length) + offset, 1)
+    if mask is None:
+        return mx.expand_dims(past, (0, 1))
+    return mask & past if mask.dtype == mx.bool_ else mx.where(past, mask, mx.array(-math.inf, mask.dtype))
+
+
+@lowers("aten.scaled_dot_product_attention")
+def attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+):
+    check_dropout(dropout_p)
+    scale = default_scale(query, scale)
+    rank = max(query.ndim, key.ndim, value.ndim)
+    query, key, value = (expand_dims(x, list(range(3 - x.ndim))) for x in (query, key, value))
+    lead = _common([x.shape[:-3] for x in (query, key, value)])
+    query, key, value = _with_heads(query, key, value)
+    arrays = [_one_batch(x, lead) for x in (query, key, value)]
+    mask = None if attn_mask is None else _mask(attn_mask, lead)
+    result = scaled_dot_product_attention(*arrays, mask, scale, "top_left" if is_causal else "none")
+    if rank < 4:
+        return squeeze(result, list(range(4 - rank)))
+    return reshape(result, [*lead, *result.shape[1:]]) if rank > 4 else result
+
+
+def check_dropout(dropout_p):
+    if dropout_p != 0:
+        raise refuse(f"attention with dropout_p={dropout_p}: only 0 is supported; call .eval() on the model")
+
+
+def default_scale(query, scale):
+    """The scale, or 1 / sqrt(d)."""
+    if scale is not None:
+        return float(scale)
+    width = query.shape[-1]
+    if not isinstance(width, int):
+        raise refuse("attention over vectors of a dynamic size needs an explicit scale")
+    return max(width, 1) ** -0.5
+
+
+def _common(shapes):
+    """The shape to which all broadcast: a size that is not known to be 1 wins."""
+    sizes = [1] * max(map(len, shapes))
+    for shape in shapes:
+        for axis, n in enumerate(shape, len(sizes) - len(shape)):
+            sizes[axis] = n if isinstance(sizes[axis], int) and sizes[axis] == 1 else sizes[axis]
+    return sizes
+
+
+def _with_heads(query, key, value):
+    """The three with numbers of heads that the instruction takes: one for key and value, a divisor of query's."""
+    heads = [x.shape[-3] for x in (query, key, value)]
+    if not all(isinstance(n, int) for n in heads) or (heads[1] == heads[2] and heads[0] >= heads[1]):
+        return query, key, value
+    most = max(heads)
+    return tuple(repeat(x, most // n, x.ndim - 3) for x, n in zip((query, key, value), heads, strict=True))
+
+
+def _one_batch(x, lead):
+    """x of shape (..., h, l, d) as (b, h, l, d)."""
+    own = x.shape[:-3]
+    if len(own) != len(lead) or any(_is_one(n) and not _is_one(m) for n, m in zip(own, lead, strict=True)):
+        x = broadcast_to(x, [*lead, *x.shape[-3:]])
+    return x if len(lead) == 1 else reshape(x, [product(lead), *x.shape[-3:]])
+
+
+def _is_one(n):
+    return isinstance(n, int) and n == 1
+
+
+def _mask(mask, lead):
+    """A mask with four axes that broadcasts to (b, h, l, s)."""
+    if mask.ndim > 3 and len(lead) > 1:
+        return _one_batch(mask, lead)
+    return expand_dims(mask, list(range(4 - mask.ndim)))
+
+
+@lowers("aten._scaled_dot_product_flash_attention_for_cpu")
+def flash_attention_for_cpu(query, key, value, dropout_p=0.0, is_causal=False, attn_mask=None, scale=None):
+    result = attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    scores = _scores(query, key, attn_mask, is_causal, default_scale(query, scale))
+    sums = logsumexp(scores, [-1], False)
+    return [result, where(equal(sums, -math.inf), literal(0.0, sums.dtype), sums)]
+
+
+@lowers("aten._scaled_dot_product_attention_math")
+def attention_math(
+    query,
+    key,
+    value,
+    attn_mask=None,
+    dropout_p=0.0,
+    is_causal=False,
+    dropout_mask=None,
+    scale=None,
+    enable_gqa=False,
+):
+    if attn_mask is not None:  # this op adds a mask of booleans, too
+        attn_mask = cast(attn_mask, query.dtype)
+    result = attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    query, key, value = _with_heads(query, key, value)
+    return [result, safe_softmax(_scores(query, key, attn_mask, is_causal, default_scale(query, scale)), -1)]
+
+
+def _scores(query, key, mask, is_causal, scale):
+    """query @ key.T * scale + mask, in at least float32."""
+    query, key = widen(query), widen(key)
+    repeats = query.shape[-3] // key.shape[-3]
+    key = key if _is_one(repeats) else repeat(key, repeats, key.ndim - 3)
+    scores = multiply(matmul(query, swapped(key, -1, -2)), scale)
+    if mask is not None:
+        scores = add(scores, cast(mask, scores.dtype))
+    if is_causal:
+        length, span = scores.shape[-2:]
+        rows = expand_dims(arange(0, length, 1, mx.int64), [1])
+        scores = where(
+            greater_equal(rows, arange(0, span, 1, mx.int64)), scores, literal(-math.inf, scores.dtype)
+        )
+    return scores
+
+
+@lowers("aten._scaled_dot_product_efficient_attention")
+def efficient_attention(
+    query, key, value, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False, scale=None
+):
+    return [attention(query, key, value, attn_bias, dropout_p, is_causal, scale), None, None, None]
+
+
+@lowers("aten._scaled_dot_product_flash_attention")
+def flash_attention(query, key, value, dropout_p=0.0, is_causal=False, return_debug_mask=False, scale=None):
+    return [attention(query, key, value, None, dropout_p, is_causal, scale), *[None] * 8]
+
+
+@lowers("aten._scaled_dot_product_cudnn_attention")
+def cudnn_attention(
+    query,
+    key,
+    value,
+    attn_bias,
+    compute_log_sumexp,
+    dropout_p=0.0,
+    is_causal=False,
+    return_debug_mask=False,
+    scale=None,
+):
+    return [attention(query, key, value, attn_bias, dropout_p, is_causal, scale), *[None] * 8]

@@ -1,0 +1,88 @@
+"""Complex numbers: their parts, their conjugates, and the two views of them."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+
+from ..isa import Array, instruction
+from ..lowering import lowers
+from .arithmetic import multiply
+from .join import stack
+from .shape import slice_, squeeze
+from .unary import cos, sin
+
+
+@instruction
+def real(x: Array) -> Array:
+    """The real part of complex x, as float32."""
+    return mx.real(_complex(x))
+
+
+@instruction
+def imag(x: Array) -> Array:
+    """The imaginary part of complex x, as float32."""
+    return mx.imag(_complex(x))
+
+
+@instruction
+def conjugate(x: Array) -> Array:
+    """The complex conjugate of x."""
+    return mx.conjugate(_complex(x))
+
+
+@instruction
+def complex_(real: Array, imag: Array) -> Array:
+    """real + imag * i, from two float32 arrays, which broadcast. Infinities stay in their part."""
+    if real.dtype != mx.float32 or imag.dtype != mx.float32:
+        raise ValueError(f"a complex number of {real.dtype} and {imag.dtype}")
+    pairs = mx.stack(mx.broadcast_arrays(real, imag), -1)
+    return mx.squeeze(mx.view(pairs, mx.complex64), -1)
+
+
+def _complex(x: mx.array) -> mx.array:
+    if x.dtype != mx.complex64:
+        raise ValueError(f"{x.dtype} is not complex")
+    return x
+
+
+@lowers("aten.real")
+def real_(self):
+    return real(self) if self.dtype == mx.complex64 else self
+
+
+@lowers("aten.imag")
+def imag_(self):
+    return imag(self)
+
+
+@lowers("aten.view_as_real")
+def view_as_real(self):
+    return stack([real(self), imag(self)], -1)
+
+
+@lowers("aten.view_as_complex")
+def view_as_complex(self):
+    last = self.ndim - 1
+    parts = [squeeze(slice_(self, [i], [i + 1], [1], [last]), [last]) for i in range(2)]
+    return complex_(*parts)
+
+
+@lowers("aten.conj", "aten._conj", "aten.conj_physical", "aten._conj_physical")
+def conj(self):
+    return conjugate(self) if self.dtype == mx.complex64 else self
+
+
+@lowers("aten.resolve_conj", "aten.resolve_neg")
+def resolve(self):
+    """Values here are never lazy conjugates or negatives."""
+    return self
+
+
+@lowers("aten.complex", promote=("real", "imag"))
+def complex_of(real, imag):
+    return complex_(real, imag)
+
+
+@lowers("aten.polar")
+def polar(abs, angle):
+    return complex_(multiply(abs, cos(angle)), multiply(abs, sin(angle)))
