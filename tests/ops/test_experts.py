@@ -141,6 +141,11 @@ def test_packing_is_mlx_own(bits):
 def test_hostile_arguments_are_refused():
     w, scales, biases = mx.quantize(mx.random.normal((3, 6, 64)), group_size=32, bits=4)
     x = mx.zeros((1, 2, 64))
+    for rows, matrices in ((0, 6), (2, 0)):
+        part = (v[0, :matrices] for v in (w, scales, biases))
+        empty = quantized_matmul(mx.zeros((rows, 64)), *part, True, 32, 4)
+        mx.eval(empty)
+        assert empty.shape == (rows, matrices)
     index = mx.array([7])  # the last matrix but two, not the memory behind them
     assert gather_qmm(x, w, scales, biases, None, index, True, 32, 4, False).shape == (1, 2, 6)
     for arguments in (

@@ -35,7 +35,7 @@ def complex_(real: Array, imag: Array) -> Array:
     """real + imag * i, from two float32 arrays, which broadcast. Infinities stay in their part."""
     if real.dtype != mx.float32 or imag.dtype != mx.float32:
         raise ValueError(f"a complex number of {real.dtype} and {imag.dtype}")
-    pairs = mx.stack(mx.broadcast_arrays(real, imag), -1)
+    pairs = mx.stack(list(mx.broadcast_arrays(real, imag)), -1)
     return mx.squeeze(mx.view(pairs, mx.complex64), -1)
 
 

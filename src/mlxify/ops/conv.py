@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from functools import reduce
 
 import mlx.core as mx
 
@@ -48,7 +50,8 @@ def conv(
     if (
         dtype in HALVES and on_cpu()
     ):  # MLX's own loops for halves are slower, and float32 takes the bias as well
-        x, weight, bias = _float32(x), _float32(weight), _float32(bias)
+        x, weight = x.astype(mx.float32), weight.astype(mx.float32)
+        bias = None if bias is None else bias.astype(mx.float32)
     if not _plain(x) or (on_cpu() and _depthwise(x, weight, groups)) or (groups > 1 and len(axes) == 3):
         x = _padded(x, low, high)
         if not _plain(x):
@@ -94,7 +97,8 @@ def conv_transpose(
         return _biased(mx.zeros((x.shape[0], *sizes, weight.shape[0]), x.dtype), bias)
     dtype = x.dtype
     if dtype in HALVES and on_cpu():
-        x, weight, bias = _float32(x), _float32(weight), _float32(bias)
+        x, weight = x.astype(mx.float32), weight.astype(mx.float32)
+        bias = None if bias is None else bias.astype(mx.float32)
     if _plain(x) and not _adds_up(weight, kernel, stride, dilation, groups):
         low = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=True)]
         high = [n + o for n, o in zip(low, output_padding, strict=True)]
@@ -140,10 +144,6 @@ def _depthwise(x: mx.array, weight: mx.array, groups: int) -> bool:
     return 1 < groups == x.shape[-1] == weight.shape[0] and math.prod(weight.shape[1:-1]) <= MAX_TAPS
 
 
-def _float32(x: mx.array | None) -> mx.array | None:
-    return None if x is None else x.astype(mx.float32)
-
-
 def _biased(x: mx.array, bias: mx.array | None) -> mx.array:
     return x if bias is None else x + bias
 
@@ -173,40 +173,30 @@ def _depthwise_conv(
     x: mx.array, weight: mx.array, counts: list[int], stride: list[int], dilation: list[int]
 ) -> mx.array:
     """One kernel for each channel: a sum of shifted arrays, which on a CPU is 1.5 to 5 times faster than MLX's loop."""
-    total = None
-    for tap in range(math.prod(weight.shape[1:-1])):
-        place, index = tap, []
-        for k, n, s, d in zip(
-            *(v[::-1] for v in (weight.shape[1:-1], counts, stride, dilation)), strict=True
-        ):
-            start = (place % k) * d
-            index.append(slice(start, start + (n - 1) * s + 1, s))
-            place //= k
-        part = x[(slice(None), *index[::-1])] * mx.reshape(weight, (x.shape[-1], -1))[:, tap]
-        total = part if total is None else total + part
-    return total
+
+    def tap(place: tuple[int, ...]) -> mx.array:
+        starts = [k * d for k, d in zip(place, dilation, strict=True)]
+        index = [slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(starts, counts, stride, strict=True)]
+        return x[(slice(None), *index)] * weight[(slice(None), *place, 0)]
+
+    return reduce(mx.add, map(tap, itertools.product(*map(range, weight.shape[1:-1]))))
 
 
 def _grouped_3d(
     x: mx.array, weight: mx.array, counts: list[int], stride: list[int], dilation: list[int], groups: int
 ) -> mx.array:
     """A 3-D convolution with groups, which MLX lacks: a sum of 2-D ones over the kernel's depth."""
-    n, total = x.shape[0], None
     if weight.shape[1] > MAX_DEPTH:
         raise ValueError(f"a kernel of {weight.shape[1]} planes in a convolution with groups")
-    for k in range(weight.shape[1]):
+
+    def plane(k: int) -> mx.array:
         start = k * dilation[0]
-        planes = mx.flatten(x[:, start : start + (counts[0] - 1) * stride[0] + 1 : stride[0]], 0, 1)
-        part = mx.conv_general(
-            planes.astype(mx.float32),
-            weight[:, k].astype(mx.float32),
-            stride[1:],
-            0,
-            dilation[1:],
-            groups=groups,
-        )
-        total = part if total is None else total + part
-    return mx.unflatten(total, 0, (n, counts[0])).astype(x.dtype)
+        planes = x[:, start : start + (counts[0] - 1) * stride[0] + 1 : stride[0]]
+        planes, kernel = (v.astype(mx.float32) for v in (mx.flatten(planes, 0, 1), weight[:, k]))
+        return mx.conv_general(planes, kernel, stride[1:], 0, dilation[1:], groups=groups)
+
+    total = reduce(mx.add, map(plane, range(weight.shape[1])))
+    return mx.unflatten(total, 0, (x.shape[0], counts[0])).astype(x.dtype)
 
 
 def _adds_up(
@@ -262,19 +252,13 @@ def _convolved(input, weight, bias, stride, low, high, dilation, groups):
 
 @lowers("aten.conv1d", "aten.conv2d", "aten.conv3d")
 def conv_(input, weight, bias, stride, padding, dilation, groups):
-    padding = each(padding, weight.ndim - 2)
-    return _convolved(
-        input, weight, bias, *_each(weight, stride), padding, padding, *_each(weight, dilation), groups
-    )
+    stride, padding, dilation = _each(weight, stride, padding, dilation)
+    return _convolved(input, weight, bias, stride, padding, padding, dilation, groups)
 
 
 @lowers("aten.conv1d.padding", "aten.conv2d.padding", "aten.conv3d.padding")
 def conv_padding(input, weight, bias, stride, padding, dilation, groups):
-    (stride, dilation), low, high = (
-        _each(weight, stride, dilation),
-        [0] * (weight.ndim - 2),
-        [0] * (weight.ndim - 2),
-    )
+    stride, dilation, low, high = _each(weight, stride, dilation, 0, 0)
     if padding == "same":
         totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
         low = [n // 2 for n in totals]

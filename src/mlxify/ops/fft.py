@@ -274,5 +274,6 @@ def istft(self, n_fft, hop_length, win_length, window, center, normalized, onesi
 def _require(condition, message):
     """Make a condition on data one of the program's, except in a branch or loop."""
     recorder = current()
+    assert recorder is not None, "lowerings run while recording"
     if not recorder.in_block:
         recorder.checks.append((condition, message))

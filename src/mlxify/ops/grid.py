@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import reduce
 from typing import Literal
 
 import mlx.core as mx
@@ -47,17 +48,15 @@ def grid_sample(x: Array, grid: Array, mode: Mode, padding: Padding, align_corne
     ]
     rows = mx.reshape(x, (-1, x.shape[-1]))
     batch = mx.reshape(mx.arange(x.shape[0]).astype(mx.int64), (-1, *(1 for _ in range(rank))))
-    total = None
-    for corner in itertools.product(*taps):
+
+    def part(corner: Taps) -> mx.array:
         index, inside, weight = batch, mx.array(True), mx.ones((), dtype)
         for n, (place, exists, share) in zip(sizes, corner, strict=True):
             index, inside, weight = index * n + place, inside & exists, weight * share
         values = mx.take(rows, index, axis=0)
-        values = mx.where(mx.expand_dims(inside, -1), values, mx.zeros((), dtype)) * mx.expand_dims(
-            weight, -1
-        )
-        total = values if total is None else total + values
-    return total
+        return mx.where(mx.expand_dims(inside, -1), values, mx.zeros((), dtype)) * mx.expand_dims(weight, -1)
+
+    return reduce(mx.add, (part(list(corner)) for corner in itertools.product(*taps)))
 
 
 def _scaled(coordinate: mx.array, n: int, align_corners: bool) -> mx.array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import mlx.core as mx
 
 from ..isa import Array, Int, instruction
@@ -46,10 +48,8 @@ def overlapped(x: mx.array, axis: int, stride: int, dilation: int) -> mx.array:
         )
     x = _widened(x, axis + 1, 0, blocks * stride - k)
     x = mx.reshape(x, (*lead, count, blocks, stride, *rest))
-    total = None
-    for j in range(blocks):
-        part = _widened(x[(slice(None),) * (axis + 1) + (j,)], axis, j, blocks - 1 - j)
-        total = part if total is None else total + part
+    before = (slice(None),) * (axis + 1)
+    total = reduce(mx.add, (_widened(x[(*before, j)], axis, j, blocks - 1 - j) for j in range(blocks)))
     flat = mx.reshape(total, (*lead, (count + blocks - 1) * stride, *rest))
     return flat[(slice(None),) * axis + (slice(length),)].astype(dtype)
 

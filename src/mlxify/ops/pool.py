@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import mlx.core as mx
@@ -166,7 +167,7 @@ def _combined(
     dilation: int,
     outside: int | float,
     join: Callable[..., mx.array],
-    reduce: Callable[..., mx.array],
+    whole: Callable[..., mx.array],
 ) -> mx.array:
     """All windows along one axis, each reduced to one element. `outside` is what x is where there is nothing."""
     end = (count - 1) * stride + dilation * (k - 1) + 1
@@ -176,12 +177,10 @@ def _combined(
         x = mx.pad(x, widths, constant_values=mx.array(outside, x.dtype))
     before = (slice(None),) * axis
     if k > MAX_SLICES:
-        return reduce(window_view(x[(*before, slice(end))], [axis], [k], [stride], [dilation]), -1)
-    total = None
-    for start in range(0, k * dilation, dilation):
-        part = x[(*before, slice(start, start + (count - 1) * stride + 1, stride))]
-        total = part if total is None else join(total, part)
-    return total
+        return whole(window_view(x[(*before, slice(end))], [axis], [k], [stride], [dilation]), -1)
+    length = (count - 1) * stride + 1
+    starts = range(0, k * dilation, dilation)
+    return functools.reduce(join, (x[(*before, slice(a, a + length, stride))] for a in starts))
 
 
 def _steps(count: int, step: int, start: int, axis: int) -> mx.array:

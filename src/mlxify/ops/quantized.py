@@ -52,6 +52,9 @@ def quantized_matmul(
     if w.ndim != 2:
         raise ValueError(f"a quantised matrix of the shape {w.shape}")
     _check_quantized(x, w, scales, biases, transpose, group_size, bits)
+    columns = w.shape[0] if transpose else scales.shape[1] * group_size
+    if 0 in (*x.shape, columns):  # MLX divides by the sizes
+        return mx.zeros((*x.shape[:-1], columns), x.dtype)
     y, s, b = (_for_cpu(v) for v in (x, scales, biases))
     result = mx.quantized_matmul(y, w, s, b, transpose=transpose, group_size=group_size, bits=bits)
     return result.astype(x.dtype)
@@ -89,6 +92,8 @@ def gather_qmm(
 def dequantize(w: Array, scales: Array, biases: Array, group_size: int, bits: int) -> Array:
     """The matrices W of quantized_matmul, in the dtype of scales. w: (..., n, k * bits / 32)."""
     _check_packed(w, scales, biases, group_size, bits)
+    if scales.size == 0:
+        return mx.zeros((*scales.shape[:-1], scales.shape[-1] * group_size), scales.dtype)
     result = mx.dequantize(w, _for_cpu(scales), _for_cpu(biases), group_size=group_size, bits=bits)
     return result.astype(scales.dtype)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import mlx.core as mx
@@ -56,8 +57,6 @@ def _check(x: mx.array, dims: int, offset: int | mx.array, freqs: mx.array | Non
         raise ValueError("rope needs floats of the shape (b, ..., t, d)")
     if dims <= 0 or dims % 2 or dims > min(x.shape[-1], MAX_DIMS):
         raise ValueError(f"rope cannot rotate {dims} of {x.shape[-1]} features")
-    if not 0 < base < float("inf"):
-        raise ValueError(f"rope with the base {base}")
     if isinstance(offset, mx.array) and (
         not mx.issubdtype(offset.dtype, mx.integer) or offset.shape not in ((), (1,), (x.shape[0],))
     ):
@@ -72,6 +71,8 @@ def _check(x: mx.array, dims: int, offset: int | mx.array, freqs: mx.array | Non
 @lru_cache
 def _rates(dims: int, base: float, dtype: mx.Dtype) -> mx.array:
     """base ** (-2 * i / dims), rounded once."""
+    if not 0 < base < math.inf:
+        raise ValueError(f"rope with the base {base}")
     powers = np.float64(base) ** (np.arange(0, dims, 2, dtype=np.float64) / -dims)
     return mx.array(powers if dtype == mx.float64 else powers.astype(np.float32), dtype=dtype)
 

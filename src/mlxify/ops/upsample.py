@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, Literal
 
 import mlx.core as mx
@@ -102,11 +102,8 @@ def _weighted(x: mx.array, axis: int, places: mx.array, weights: mx.array) -> mx
     if taps > MAX_TAPS:
         values = mx.take(x, places, axis=axis) * mx.reshape(weights, (count, taps, *behind))
         return values.sum(axis + 1)
-    total = None
-    for k in range(taps):
-        part = mx.take(x, places[:, k], axis=axis) * mx.reshape(weights[:, k], (count, *behind))
-        total = part if total is None else total + part
-    return total
+    shares = [mx.reshape(weights[:, k], (count, *behind)) for k in range(taps)]
+    return reduce(mx.add, (mx.take(x, places[:, k], axis=axis) * share for k, share in enumerate(shares)))
 
 
 def _doubled(x: mx.array, axis: int, times: int) -> mx.array:
