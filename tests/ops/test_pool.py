@@ -175,9 +175,7 @@ DYNAMIC = [
     ),
     Case(
         "dynamic 1d",
-        nn.Sequential(
-            nn.AvgPool1d(5, 2, 2, count_include_pad=False), nn.AdaptiveAvgPool1d(4)
-        ),
+        nn.Sequential(nn.AvgPool1d(5, 2, 2, count_include_pad=False), nn.AdaptiveAvgPool1d(4)),
         (torch.randn(2, 3, 16),),
         dynamic=({0: Dim("n", min=1, max=32), 2: Dim("t", min=4, max=4096)},),
         also=((torch.randn(1, 3, 4),), (torch.randn(5, 3, 777),), (torch.randn(32, 3, 4096),)),

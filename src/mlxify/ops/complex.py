@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mlx.core as mx
 
+from ..errors import refuse
 from ..isa import Array, instruction
 from ..lowering import lowers
 from .arithmetic import multiply
@@ -45,6 +46,11 @@ def _complex(x: mx.array) -> mx.array:
     return x
 
 
+def _single(x):
+    if x.dtype != mx.float32:
+        raise refuse("MLX has complex numbers of two float32, and no others")
+
+
 @lowers("aten.real")
 def real_(self):
     return real(self) if self.dtype == mx.complex64 else self
@@ -63,6 +69,7 @@ def view_as_real(self):
 @lowers("aten.view_as_complex")
 def view_as_complex(self):
     last = self.ndim - 1
+    _single(self)
     parts = [squeeze(slice_(self, [i], [i + 1], [1], [last]), [last]) for i in range(2)]
     return complex_(*parts)
 
@@ -80,9 +87,11 @@ def resolve(self):
 
 @lowers("aten.complex", promote=("real", "imag"))
 def complex_of(real, imag):
+    _single(real)
     return complex_(real, imag)
 
 
 @lowers("aten.polar")
 def polar(abs, angle):
+    _single(abs)
     return complex_(multiply(abs, cos(angle)), multiply(abs, sin(angle)))

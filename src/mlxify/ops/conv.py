@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from functools import reduce
+from typing import Any
 
 import mlx.core as mx
 
@@ -47,21 +48,16 @@ def conv(
     if 0 in (*x.shape, *weight.shape, *counts):
         return _biased(mx.zeros((x.shape[0], *counts, weight.shape[0]), x.dtype), bias)
     dtype = x.dtype
-    if (
-        dtype in HALVES and on_cpu()
-    ):  # MLX's own loops for halves are slower, and float32 takes the bias as well
-        x, weight = x.astype(mx.float32), weight.astype(mx.float32)
-        bias = None if bias is None else bias.astype(mx.float32)
-    if not _plain(x) or (on_cpu() and _depthwise(x, weight, groups)) or (groups > 1 and len(axes) == 3):
-        x = _padded(x, low, high)
-        if not _plain(x):
-            result = _by_windows(x, weight, stride, dilation, groups)
-        elif on_cpu() and _depthwise(x, weight, groups):
-            result = _depthwise_conv(x, weight, counts, stride, dilation)
-        else:
-            result = _grouped_3d(x, weight, counts, stride, dilation, groups)
+    x, weight, bias = _widened(x, weight, bias)
+    if not _plain(x):
+        result = _by_windows(_padded(x, low, high), weight, stride, dilation, groups)
+    elif on_cpu() and _depthwise(x, weight, groups):
+        result = _depthwise_conv(_padded(x, low, high), weight, counts, stride, dilation)
+    elif groups > 1 and len(axes) == 3:
+        result = _grouped_3d(_padded(x, low, high), weight, counts, stride, dilation, groups)
     else:
-        padding = (list(low), list(high))
+        x = _padded(x, _cut(low), _cut(high))
+        padding = (_kept(low), _kept(high))
         result = mx.conv_general(x, weight, list(stride), padding, list(dilation), groups=groups)
     return _biased(result, bias).astype(dtype)
 
@@ -96,16 +92,16 @@ def conv_transpose(
     if 0 in (*x.shape, *weight.shape, *sizes):
         return _biased(mx.zeros((x.shape[0], *sizes, weight.shape[0]), x.dtype), bias)
     dtype = x.dtype
-    if dtype in HALVES and on_cpu():
-        x, weight = x.astype(mx.float32), weight.astype(mx.float32)
-        bias = None if bias is None else bias.astype(mx.float32)
+    x, weight, bias = _widened(x, weight, bias)
     if _plain(x) and not _adds_up(weight, kernel, stride, dilation, groups):
         low = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=True)]
         high = [n + o for n, o in zip(low, output_padding, strict=True)]
+        padding = (_kept(low), _kept(high))
         result = mx.conv_general(
-            x, weight, 1, (low, high), list(dilation), input_dilation=list(stride), groups=groups, flip=True
+            x, weight, 1, padding, list(dilation), input_dilation=list(stride), groups=groups, flip=True
         )
-        return _biased(result, bias).astype(dtype)
+        # MLX would cut before it spreads the elements of x.
+        return _biased(_padded(result, _cut(low), _cut(high)), bias).astype(dtype)
     result = _copies(x, weight, groups)
     for axis, s, d in zip(axes, stride, dilation, strict=True):
         result = overlapped(mx.moveaxis(result, len(axes) + 1, axis + 1), axis, s, d)
@@ -133,6 +129,21 @@ def _check(
             f"a bias of {bias.dtype}{list(bias.shape)} for {weight.shape[0]} channels of {x.dtype}"
         )
     return list(weight.shape[1:-1]), list(range(1, count + 1))
+
+
+def _widened(x: mx.array, weight: mx.array, bias: mx.array | None) -> tuple[Any, Any, Any]:
+    """Halves as float32 on a CPU: MLX's own loops for them are slower, and so the bias is added before rounding."""
+    if x.dtype not in HALVES or not on_cpu():
+        return x, weight, bias
+    return x.astype(mx.float32), weight.astype(mx.float32), None if bias is None else bias.astype(mx.float32)
+
+
+def _cut(widths: list[int]) -> list[int]:
+    return [min(n, 0) for n in widths]
+
+
+def _kept(widths: list[int]) -> list[int]:
+    return [max(n, 0) for n in widths]
 
 
 def _plain(x: mx.array) -> bool:

@@ -50,9 +50,10 @@ def grid_sample(x: Array, grid: Array, mode: Mode, padding: Padding, align_corne
     batch = mx.reshape(mx.arange(x.shape[0]).astype(mx.int64), (-1, *(1 for _ in range(rank))))
 
     def part(corner: Taps) -> mx.array:
-        index, inside, weight = batch, mx.array(True), mx.ones((), dtype)
-        for n, (place, exists, share) in zip(sizes, corner, strict=True):
-            index, inside, weight = index * n + place, inside & exists, weight * share
+        index, inside = batch, mx.array(True)
+        for n, (place, exists, _) in zip(sizes, corner, strict=True):
+            index, inside = index * n + place, inside & exists
+        weight = reduce(mx.multiply, (share for _, _, share in reversed(corner)))
         values = mx.take(rows, index, axis=0)
         return mx.where(mx.expand_dims(inside, -1), values, mx.zeros((), dtype)) * mx.expand_dims(weight, -1)
 

@@ -17,7 +17,6 @@ from .shape import check_sizes
 Mode = Literal["nearest", "nearest_exact", "linear", "cubic", "lanczos"]
 CACHED_SIZE = 1 << 16
 SMALL_IMAGE = 128
-"""Height plus width up to which PyTorch copies or doubles an axis that keeps or doubles its size, whatever the scale."""
 MAX_TABLE = 1 << 28
 MAX_TAPS = 8
 """Weights of one output element up to which arrays are added one by one, rather than reduced together."""
@@ -52,21 +51,31 @@ def interpolate(
     with align_corners, (n - 1) / (m - 1) * i of x, for an axis of n elements that gets m; r is 1 / scale, or n / m
     where the scale is None. The two nearest modes round down, linear weighs 2 neighbours, cubic 4 (a = -0.75);
     positions outside mean the edge. antialias widens the filter by r when that is above 1 (cubic has a = -0.5 then,
-    lanczos 3 lobes) and leaves out what is outside. In float32 (float64 for float64); uint8 with 16-bit weights,
-    rounded after each axis, the last one first.
+    lanczos 3 lobes) and leaves out what is outside. In float32 (float64 for float64), halves with weights of half
+    precision; uint8 with 16-bit weights, rounded after each axis, the last one first.
+
+    Two axes of at most 128 elements together are as PyTorch has them: nearest doubles an axis that gets twice its
+    size, and keeps one that keeps it, whatever the scale is; linear weighs halves in float32.
     """
     result = _like(x, sizes, scales, mode, align_corners, antialias)
     if result.size == 0:
         return result
     dtype = x.dtype
-    simple = mode == "nearest" and len(sizes) == 2 and sum(sizes) <= SMALL_IMAGE
+    small = len(sizes) == 2 and sum(sizes) <= SMALL_IMAGE
+    half = dtype if dtype in HALVES and not (small and mode == "linear") else None
     for axis in range(len(sizes), 0, -1):
         n, m, scale = x.shape[axis], sizes[axis - 1], scales[axis - 1]
         if mode in ("nearest", "nearest_exact"):
-            x = _nearest(x, axis, m, None if simple and m in (n, 2 * n) else scale, mode == "nearest_exact")
+            x = _nearest(
+                x,
+                axis,
+                m,
+                scale if mode != "nearest" or not small or m not in (n, 2 * n) else None,
+                mode == "nearest_exact",
+            )
         elif n != m or not (mode == "linear" or antialias or dtype == mx.uint8):
             x = x.astype(mx.float32) if dtype in HALVES else x
-            x = _filtered(x, axis, m, scale, mode, align_corners, antialias)
+            x = _filtered(x, axis, m, scale, mode, align_corners, antialias, half)
     return x.astype(dtype)
 
 
@@ -82,7 +91,14 @@ def _nearest(x: mx.array, axis: int, m: int, scale: float | None, exact: bool) -
 
 
 def _filtered(
-    x: mx.array, axis: int, m: int, scale: float | None, mode: str, align_corners: bool, antialias: bool
+    x: mx.array,
+    axis: int,
+    m: int,
+    scale: float | None,
+    mode: str,
+    align_corners: bool,
+    antialias: bool,
+    half: mx.Dtype | None,
 ) -> mx.array:
     n = x.shape[axis]
     doubled = m in (2 * n, 4 * n) and (scale is None or scale * n == m)
@@ -91,7 +107,8 @@ def _filtered(
     kind = np.float64 if x.dtype in (mx.float64, mx.uint8) else np.float32
     if x.dtype == mx.uint8:
         return _fixed_point(x, axis, *_table(_whole_taps, n, m, scale, mode, align_corners, antialias, kind))
-    places, weights = _table(_taps, n, m, scale, mode, align_corners, antialias, kind)
+    taps = _taps if half is None else _half_taps if half == mx.float16 else _bfloat_taps
+    places, weights = _table(taps, n, m, scale, mode, align_corners, antialias, kind)
     return _weighted(x, axis, places, weights)
 
 
@@ -188,6 +205,27 @@ def _taps(
         places = np.clip(low.astype(np.int64)[:, None] + np.arange(-1, 3), 0, n - 1)
         weights = np.stack([_cubic(d, kind(_CUBIC)) for d in (t + 1, t, 1 - t, 2 - t)], 1)
     return places.astype(np.int32), weights.astype(kind)
+
+
+def _half_taps(*options: Any) -> tuple[np.ndarray, np.ndarray]:
+    return _rounded_taps(lambda w: w.astype(np.float16).astype(np.float32), *options)
+
+
+def _bfloat_taps(*options: Any) -> tuple[np.ndarray, np.ndarray]:
+    def rounded(weights: np.ndarray) -> np.ndarray:
+        bits = weights.view(np.uint32)
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+
+    return _rounded_taps(rounded, *options)
+
+
+def _rounded_taps(rounded: Any, *options: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of half precision. Of two that add up to one, the first is what the second leaves."""
+    places, weights = _taps(*options)
+    weights = rounded(np.ascontiguousarray(weights))
+    if weights.shape[1] == 2:
+        weights[:, 0] = rounded(1 - weights[:, 1])
+    return places, weights
 
 
 def _whole_taps(n: int, *options: Any) -> tuple[np.ndarray, np.ndarray, int]:
