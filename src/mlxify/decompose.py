@@ -10,7 +10,7 @@ from torch.export import ExportedProgram, default_decompositions
 from torch.fx import Node
 
 from . import lowering
-from .trace import functional_name, needed_nodes, target_name
+from .trace import ORIGIN, functional_name, needed_nodes, target_name
 
 # Composite ops that never return their input or a view of it, whatever their arguments.
 FRESH = (
@@ -33,8 +33,22 @@ def prepare(program: ExportedProgram) -> ExportedProgram:
     missing = [n for n in nodes if lowering.find(functional_name(n.target)) is None]
     table = decompositions() if any(_decomposes(n.target) for n in missing) else {}
     if table or not all(is_simple_mutation(n) for n in mutating):
-        return program.run_decompositions(table)
+        decomposed = program.run_decompositions(table)
+        _remember_origins(decomposed, {n.name: n for n in nodes})
+        return decomposed
     return program
+
+
+def _remember_origins(decomposed: ExportedProgram, originals: dict[str, Node]) -> None:
+    """Note on each node which of the model's own calls it came from, for error messages."""
+    for node in _nodes(decomposed.graph_module):
+        sources = list(node.meta.get("from_node") or [])
+        while sources:
+            source = sources.pop()
+            if source.name in originals:
+                node.meta[ORIGIN] = originals[source.name]
+                break
+            sources.extend(source.from_node or [])
 
 
 def _nodes(module: torch.fx.GraphModule) -> list[Node]:

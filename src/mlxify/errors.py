@@ -57,7 +57,23 @@ class UnsupportedOpError(MlxifyError, NotImplementedError):
     def __init__(self, ops: list[UnsupportedOp]) -> None:
         self.ops = ops
         count = f"{len(ops)} call{'s' if len(ops) != 1 else ''}"
-        super().__init__(f"cannot convert this model: {count} not supported\n\n" + "\n\n".join(map(str, ops)))
+        super().__init__(f"cannot convert this model: {count} not supported\n\n" + "\n\n".join(_grouped(ops)))
+
+
+SHOWN = 5
+"""Calls of one op and reason that an error's text shows; `ops` has them all."""
+
+
+def _grouped(ops: list[UnsupportedOp]) -> list[str]:
+    shown: dict[tuple[str, str], list[UnsupportedOp]] = {}
+    for op in ops:
+        shown.setdefault((op.target, op.reason), []).append(op)
+    texts = []
+    for (target, _), calls in shown.items():
+        texts += [str(op) for op in calls[:SHOWN]]
+        if len(calls) > SHOWN:
+            texts.append(f"{target}: … and {len(calls) - SHOWN} more calls")
+    return texts
 
 
 def refuse(reason: str) -> Refusal:

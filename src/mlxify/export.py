@@ -24,6 +24,10 @@ from .tree import Tree
 from .verify import verify
 
 
+CONVERTIBLE = ("float32", "float16", "bfloat16")
+"""What `dtype` of convert may be."""
+
+
 def convert(
     model: torch.nn.Module | ExportedProgram | Mapping[str, ExportedProgram],
     args: tuple[Any, ...] = (),
@@ -46,14 +50,17 @@ def convert(
         name: export_module(item, args, kwargs, dynamic_shapes, dtype)
         for name, item in exported.items()
     }
-    graph, _ = record_methods({name: prepare(program) for name, program in programs.items()})
+    prepared = {name: prepare(program) for name, program in programs.items()}
+    graph, _ = record_methods(prepared, names=dim_names(prepared, dynamic_shapes))
     return Program(graph)
 
 
 def record_methods(
-    programs: dict[str, ExportedProgram], watch: Sequence[Node] = ()
+    programs: dict[str, ExportedProgram], watch: Sequence[Node] = (), names: dict[str, str] | None = None
 ) -> tuple[Graph, list[Any]]:
     """Record prepared programs as the methods of one verified graph.
+
+    names: what to call the dynamic sizes, by torch's symbols ("s23").
 
     watch: nodes of the (only) program whose values are wanted as well; returned as references.
     """
@@ -61,7 +68,7 @@ def record_methods(
     store = _WeightStore()
     watched: list[Any] = []
     for name, program in programs.items():
-        methods[name], watched = _record(program, name, store, watch)
+        methods[name], watched = _record(program, name, store, watch, names or {})
     graph = Graph(methods, store.weights, store.state)
     verify(graph)
     return graph, watched
@@ -79,8 +86,11 @@ def export_module(
         if dtype is None:
             return model
         args, kwargs = model.example_inputs or ((), {})
+        dynamic_shapes = dynamic_shapes_of(model)
         model = model.module()
     if dtype is not None:
+        if dtype not in CONVERTIBLE:
+            raise ConversionError(f"dtype={dtype!r}: convert to one of {', '.join(CONVERTIBLE)}")
         wanted = getattr(torch, dtype)
         model = copy.deepcopy(model).to(wanted)
         args, kwargs = pytree.tree_map_only(
@@ -95,6 +105,56 @@ def export_module(
             "branches on tensor values); mark changing sizes with dynamic_shapes; replace data-dependent branches by "
             "torch.where or torch.cond; then pass the ExportedProgram to mlxify.convert."
         ) from error
+
+
+def dim_names(programs: dict[str, ExportedProgram], dynamic_shapes: Any) -> dict[str, str]:
+    """The names that the user's Dims give to torch's symbols, for arguments that are single tensors."""
+    names: dict[str, str] = {}
+    for program in programs.values():
+        parameters = parameter_names(program)
+        shapes = dynamic_shapes or ()
+        given = shapes if isinstance(shapes, dict) else dict(zip(parameters, shapes, strict=False))
+        values = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
+        for parameter, axes in given.items():
+            value = values.get(parameter)
+            if isinstance(axes, (list, tuple)):
+                axes = dict(enumerate(axes))
+            if not isinstance(value, torch.Tensor) or not isinstance(axes, dict):
+                continue
+            for axis, dim in axes.items():
+                _name_size(names, value.shape[axis], dim)
+    return names
+
+
+def _name_size(names: dict[str, str], size: Any, dim: Any) -> None:
+    plain = isinstance(dim, torch.export.Dim) and not isinstance(size, int) and size.node.expr.is_Symbol
+    if plain and dim.__name__.isidentifier() and dim.__name__ not in names.values():
+        names.setdefault(str(size.node.expr), dim.__name__)
+
+
+def dynamic_shapes_of(program: ExportedProgram) -> Any:
+    """The dynamic_shapes by which a program can be exported again: its inputs' symbols as named Dims."""
+    placeholders = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
+    dims: dict[str, Any] = {}
+
+    def axis(size: Any) -> Any:
+        if isinstance(size, int) or not size.node.expr.is_Symbol:
+            return None if isinstance(size, int) else torch.export.Dim.AUTO
+        span, name = program.range_constraints.get(size.node.expr), str(size.node.expr)
+        low = int(span.lower) if span is not None else None
+        high = int(span.upper) if span is not None and span.upper.is_Integer and span.upper < 2**31 - 1 else None
+        return dims.setdefault(name, torch.export.Dim(name, min=low, max=high))
+
+    leaves = []
+    for spec in program.graph_signature.input_specs:
+        if spec.kind == InputKind.USER_INPUT:
+            value = placeholders[spec.arg.name].meta.get("val")
+            shape = value.shape if isinstance(value, torch.Tensor) else ()
+            leaves.append({i: axis(n) for i, n in enumerate(shape)} if isinstance(value, torch.Tensor) else None)
+    args, kwargs = pytree.tree_unflatten(leaves, program.call_spec.in_spec)
+    if not dims:
+        return None
+    return dict(zip(parameter_names(program), (*args, *kwargs.values()), strict=True))
 
 
 class _WeightStore:
@@ -132,9 +192,9 @@ class _WeightStore:
 
 
 def _record(
-    program: ExportedProgram, name: str, store: _WeightStore, watch: Sequence[Node]
+    program: ExportedProgram, name: str, store: _WeightStore, watch: Sequence[Node], names: dict[str, str]
 ) -> tuple[Method, list[Any]]:
-    tracer = Tracer(program, name, {})
+    tracer = Tracer(program, name, names)
     method, watched = tracer.run(watch)
     in_spec, out_spec = program.call_spec.in_spec, program.call_spec.out_spec
     leaves: list[Tree] = []
@@ -173,9 +233,10 @@ def build_tree(spec: Any, leaves: list[Tree]) -> Tree:
             return (kind.__name__, children)
         if kind is dict:
             return ("dict", tuple(context), children)
-        if issubclass(kind, tuple):  # named tuples, and torch.return_types
-            names = kind._fields if hasattr(kind, "_fields") else kind.__match_args__
-            return ("object", kind.__name__, tuple(names), children)
+        named = context if isinstance(context, type) else kind  # torch keeps a named tuple's class in the context
+        if isinstance(named, type) and issubclass(named, tuple):  # named tuples, and torch.return_types
+            names = named._fields if hasattr(named, "_fields") else named.__match_args__
+            return ("object", named.__name__, tuple(names), children)
         keys = _field_names(context)
         if keys is None or len(keys) != len(children):
             raise ConversionError(f"arguments or results of the type {kind.__name__} are not supported")

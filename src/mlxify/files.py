@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import struct
 import tempfile
@@ -10,10 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 
 from .errors import ProgramError
+from .program import DTYPE_NAMES
 
 MAX_HEADER = 64 << 20
+_DTYPES = {
+    "BOOL": mx.bool_, "U8": mx.uint8, "U16": mx.uint16, "U32": mx.uint32, "U64": mx.uint64,
+    "I8": mx.int8, "I16": mx.int16, "I32": mx.int32, "I64": mx.int64,
+    "F16": mx.float16, "BF16": mx.bfloat16, "F32": mx.float32, "F64": mx.float64, "C64": mx.complex64,
+}  # fmt: skip
+_CODES = {dtype: code for code, dtype in _DTYPES.items()}
 
 
 def write_whole(path: str | os.PathLike[str], arrays: dict[str, mx.array], metadata: dict[str, str]) -> None:
@@ -22,7 +31,7 @@ def write_whole(path: str | os.PathLike[str], arrays: dict[str, mx.array], metad
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".safetensors")
     os.close(handle)
     try:
-        mx.save_safetensors(temporary, arrays, metadata)
+        _write(temporary, arrays, metadata)
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -31,6 +40,24 @@ def write_whole(path: str | os.PathLike[str], arrays: dict[str, mx.array], metad
             os.unlink(temporary)
         raise
     _sync_folder(path.parent)
+
+
+def _write(path: str, arrays: dict[str, mx.array], metadata: dict[str, str]) -> None:
+    """MLX's own writer where it can: it does not write float64."""
+    if all(array.dtype != mx.float64 for array in arrays.values()):
+        mx.save_safetensors(path, arrays, metadata)
+        return
+    header: dict[str, Any] = {"__metadata__": metadata}
+    end = 0
+    for name, array in arrays.items():
+        start, end = end, end + array.nbytes
+        header[name] = {"dtype": _CODES[array.dtype], "shape": list(array.shape), "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for array in arrays.values():
+            file.write(np.array(array.view(mx.uint16) if array.dtype == mx.bfloat16 else array).tobytes())
 
 
 def _sync_folder(folder: Path) -> None:
@@ -72,20 +99,33 @@ def _read_header(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
         raise ProgramError(f"{path.name} is not a valid safetensors file: {error}") from None
 
 
-_DTYPE_CODES = {
-    "BOOL", "U8", "U16", "U32", "U64", "I8", "I16", "I32", "I64", "F16", "BF16", "F32", "F64", "C64",
-}  # fmt: skip
 
 
 def _load_arrays(path: Path, tensors: dict[str, Any]) -> dict[str, mx.array]:
     for name, (code, shape) in tensors.items():
-        if code not in _DTYPE_CODES:
+        if code not in _DTYPES:
             raise ProgramError(f"{path.name}: the tensor {name[:60]!r} has the dtype {code}, which MLX does not have")
         if len(shape) > 32 or any(n >= 2**31 for n in shape):
             raise ProgramError(f"{path.name}: the tensor {name[:60]!r} has the shape {list(shape)[:40]}")
+    if any(code == "F64" for code, _ in tensors.values()):
+        return _load_with_doubles(path)
     try:
         arrays = mx.load(str(path), format="safetensors")
     except (RuntimeError, ValueError) as error:
         raise ProgramError(f"{path.name}: {error}") from None
     assert isinstance(arrays, dict)
+    return arrays
+
+
+def _load_with_doubles(path: Path) -> dict[str, mx.array]:
+    """All tensors of a file with float64 ones, which mx.load does not read. Reads the file at once."""
+    from safetensors import deserialize
+
+    arrays = {}
+    for name, part in deserialize(path.read_bytes()):
+        dtype = _DTYPES[part["dtype"]]
+        stored = np.uint16 if dtype == mx.bfloat16 else np.dtype(DTYPE_NAMES[dtype])
+        values = np.frombuffer(part["data"], stored).reshape(part["shape"])
+        array = mx.array(values, dtype=dtype if dtype == mx.float64 else None)
+        arrays[name] = array.view(mx.bfloat16) if dtype == mx.bfloat16 else array
     return arrays

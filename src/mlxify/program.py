@@ -205,13 +205,21 @@ class Summary:
     methods: dict[str, int]
 
     def __str__(self) -> str:
-        lines = [f"{self.weights} weights, {self.weight_bytes / 1e6:,.1f} MB"]
+        lines = [f"{self.weights} weights, {format_bytes(self.weight_bytes)}"]
         if self.state:
-            lines.append(f"{self.state} state arrays, {self.state_bytes / 1e6:,.1f} MB")
+            lines.append(f"{self.state} state arrays, {format_bytes(self.state_bytes)}")
         lines += [f"method {name}: {count} instructions" for name, count in self.methods.items()]
         width = max(map(len, self.instructions), default=0)
         lines += [f"  {op:<{width}}  {count:>5}" for op, count in self.instructions.items()]
         return "\n".join(lines)
+
+
+def format_bytes(count: int) -> str:
+    """A size for people: bytes, kB, MB or GB (powers of 1000)."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:,.1f} {unit}"
+    return f"{count} bytes"
 
 
 def format_method(method: Method) -> str:

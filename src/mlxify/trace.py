@@ -21,6 +21,9 @@ from .program import RANDOM_STATE, Input, Method, Source, Spec
 from .record import DynamicValueError, HostNumber, Recorder, Value, recording
 from .symbols import Symbols
 
+ORIGIN = "mlxify_origin"
+"""The key of a node's meta under which the call that it was decomposed from is kept (see decompose)."""
+
 # Checks of what the exporter knew anyway (dtypes, devices), and ranges that torch derived, not the user.
 SKIPPED = (
     "aten._assert_tensor_metadata",
@@ -111,7 +114,10 @@ class Tracer:
         Raises UnsupportedOpError with all that cannot be lowered.
         """
         with recording(self.recorder):
-            env = self._bind_placeholders()
+            try:
+                env = self._bind_placeholders()
+            except Refusal as refusal:
+                raise ConversionError(f"{refusal}{_dtype_advice(str(refusal))}") from refusal
             outputs = self.run_graph(self.program.graph_module, env)
             if self.unsupported:
                 raise UnsupportedOpError(_distinct(self.unsupported))
@@ -163,6 +169,9 @@ class Tracer:
     def _placeholder(self, fake: Any, what: str) -> Any:
         """A value with the example shapes of PyTorch's metadata."""
         hints: list[Any] = []
+        if isinstance(fake, torch.Tensor) and (fake.layout is not torch.strided or fake.is_quantized):
+            kind = "legacy quantized" if fake.is_quantized else str(fake.layout).removeprefix("torch.")
+            raise refuse(f"{what} is a {kind} tensor, which has no MLX form")
         for example in range(self.recorder.examples):
             if isinstance(fake, torch.Tensor):
                 shape = [self.symbols.at(n, example) for n in fake.shape]
@@ -342,6 +351,9 @@ class Tracer:
         return self._sources.setdefault(source, len(self._sources))
 
     def _report(self, node: Node, reason: str) -> UnsupportedOp:
+        origin = node.meta.get(ORIGIN)
+        if reason == "no lowering" and origin is not None and policy.find(functional_name(origin.target)) is None:
+            node = origin
         source = node_source(node)
         name = target_name(node.target)
         return UnsupportedOp(
@@ -354,6 +366,10 @@ class Tracer:
             module=source.module,
             hint=hint_for(name, reason),
         )
+
+
+def _dtype_advice(reason: str) -> str:
+    return '; try convert(..., dtype="float32")' if "complex128" not in reason and "dtype" in reason else ""
 
 
 def hint_for(name: str, reason: str) -> str:

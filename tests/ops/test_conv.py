@@ -2,11 +2,14 @@
 
 import itertools
 
+import mlx.core as mx
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.export import Dim
+
+from mlxify.ops.conv import conv
 
 from .harness import Case, check, params
 
@@ -88,6 +91,7 @@ CASES = [
         for r in (1, 3)
         for d in (torch.uint8, torch.int8, torch.int32, torch.int64, torch.float64, torch.float16)
     ),
+    conv_case(3, "transposed, cut and dilated", True, k=(4, 3, 1), stride=2, padding=1, output_padding=1, dilation=(2, 3, 2)),
     conv_case(3, "conv_transpose3d int64", transposed=True, dtype=torch.int64, stride=2, dilation=2),
     # Depthwise: as many groups as channels, and with several kernels a channel.
     *(conv_case(r, f"depthwise {r}d", c=4, m=4, groups=4, stride=2, padding=1) for r in (1, 2, 3)),
@@ -208,3 +212,18 @@ def test_conv_modules(case, tmp_path):
 def test_padding_modes(mode, tmp_path):
     module = nn.Conv2d(3, 4, 3, padding=(1, 2), padding_mode=mode)
     check(case(mode, module, (torch.randn(2, 3, 6, 5),)), tmp_path)
+
+
+@pytest.mark.parametrize("groups, rank", [(1, 1), (1, 2), (2, 2), (4, 2), (2, 3)])
+def test_negative_padding(groups, rank):
+    """The instruction cuts: PyTorch has no negative padding."""
+    x, weight, _ = data(rank, c=4, m=4, groups=groups)
+    first, last = [1, -1, 0][:rank], [-2, 2, -1][:rank]
+    widths = [n for a, b in zip(reversed(first), reversed(last), strict=True) for n in (a, b)]
+    expected = CONV[rank](F.pad(x, widths), weight, groups=groups)
+    axes = [0, *range(2, rank + 2), 1]
+    arrays = [mx.array(t.permute(axes).contiguous().numpy()) for t in (x, weight)]
+    actual = conv(*arrays, None, [1] * rank, first, last, [1] * rank, groups)
+    torch.testing.assert_close(
+        torch.tensor(actual.tolist()), expected.permute(0, *axes[1:]), rtol=1e-4, atol=1e-5
+    )

@@ -6,7 +6,7 @@ import mlx.core as mx
 
 from ..isa import Array, cast, instruction
 from ..lowering import HALVES, lowers
-from .arithmetic import add, multiply, subtract
+from .arithmetic import add, literal, multiply, subtract
 from .axes import axis_of
 from .join import roll
 from .shape import reshape, transpose
@@ -189,7 +189,9 @@ def scaled_sum(self, x, y, beta, alpha):
 
 
 def _times(x, factor):
-    return x if factor == 1 else multiply(x, factor)
+    return (
+        x if factor == 1 else multiply(x, literal(factor, x.dtype))
+    )  # a fraction times integers is truncated
 
 
 @lowers("aten.linalg_cross", promote=("self", "other"))

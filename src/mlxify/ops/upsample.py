@@ -65,14 +65,10 @@ def interpolate(
     half = dtype if dtype in HALVES and not (small and mode == "linear") else None
     for axis in range(len(sizes), 0, -1):
         n, m, scale = x.shape[axis], sizes[axis - 1], scales[axis - 1]
+        if mode == "nearest" and small and m in (n, 2 * n):
+            scale = None
         if mode in ("nearest", "nearest_exact"):
-            x = _nearest(
-                x,
-                axis,
-                m,
-                scale if mode != "nearest" or not small or m not in (n, 2 * n) else None,
-                mode == "nearest_exact",
-            )
+            x = _nearest(x, axis, m, scale, mode == "nearest_exact")
         elif n != m or not (mode == "linear" or antialias or dtype == mx.uint8):
             x = x.astype(mx.float32) if dtype in HALVES else x
             x = _filtered(x, axis, m, scale, mode, align_corners, antialias, half)
