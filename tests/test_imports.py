@@ -16,7 +16,21 @@ LAYERS = [
     ["record", "isa"],
     ["lowering", "patterns"],
     ["ops"],
-    ["optimize", "verify", "inputs", "steps", "segments", "files", "session", "bound", "format", "run", "mlxfn", "blas", "profile"],
+    [
+        "optimize",
+        "verify",
+        "inputs",
+        "steps",
+        "segments",
+        "files",
+        "session",
+        "bound",
+        "format",
+        "run",
+        "mlxfn",
+        "blas",
+        "profile",
+    ],
     ["convert_torch", "torch_ops", "symbols"],
     ["trace", "decompose"],
     ["export"],
@@ -75,7 +89,9 @@ def run(code: str) -> str:
 
 
 def test_import_is_torch_free() -> None:
-    assert run("import sys, mlxify; print('torch' in sys.modules, 'mlx.core' in sys.modules)") == "False False"
+    assert (
+        run("import sys, mlxify; print('torch' in sys.modules, 'mlx.core' in sys.modules)") == "False False"
+    )
 
 
 def test_import_is_quick() -> None:

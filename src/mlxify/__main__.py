@@ -1,2 +1,4 @@
 from mlxify.cli import main
-if __name__=="__main__": main()
+
+if __name__ == "__main__":
+    main()

@@ -30,7 +30,9 @@ class BoundMethod:
         self.inputs = InputBinder(method)
         self.state_names = list(method.state.values())
         self.update_names = list(method.updates)
-        self.size = 1 + max([len(method.specs) - 1, *(n for i in method.all_instrs() for n in i.outputs)], default=0)
+        self.size = 1 + max(
+            [len(method.specs) - 1, *(n for i in method.all_instrs() for n in i.outputs)], default=0
+        )
         fixed: dict[int, Any] = {n: graph.weights[name] for n, name in method.weights.items()}
         folded, rest = _split(method, set(fixed))
         self._prologue: tuple[dict[int, Any], list[Instr]] | None = (fixed, folded)
@@ -62,7 +64,9 @@ class BoundMethod:
             if not held.item():
                 raise InputError(f"a condition of the model does not hold: {message}")
 
-    def inner_values(self, args: tuple[Any, ...], kwargs: dict[str, Any], session: Session, count: int) -> list[Any]:
+    def inner_values(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], session: Session, count: int
+    ) -> list[Any]:
         """The `count` values asked for as `extra`. Leaves the state as it is."""
         results = self._run(self.inputs.bind(args, kwargs), session.arrays)
         end = len(results) - len(self.method.checks)
@@ -90,7 +94,11 @@ class BoundMethod:
         mx.eval([v for v in constants.values() if isinstance(v, mx.array)])
         self._prologue = None
         numbers = {n for n, spec in self.method.specs.items() if spec.dtype is None}
-        steps = plan(self._rest, set(constants), self._results, numbers, self.size, constants) if self._compile else None
+        steps = (
+            plan(self._rest, set(constants), self._results, numbers, self.size, constants)
+            if self._compile
+            else None
+        )
         return Runner(self.size, constants, self._targets, self._rest, self._results, steps)
 
 

@@ -23,7 +23,9 @@ def mlx_dtype(dtype: torch.dtype, what: str) -> mx.Dtype:
 def torch_array(tensor: torch.Tensor) -> mx.array:
     """A dense tensor's values as an MLX array (a copy). Raises Refusal for sparse and quantized ones."""
     if tensor.layout is not torch.strided:
-        raise refuse(f"a {str(tensor.layout).removeprefix('torch.')} tensor has no MLX form; call .to_dense() first")
+        raise refuse(
+            f"a {str(tensor.layout).removeprefix('torch.')} tensor has no MLX form; call .to_dense() first"
+        )
     if tensor.is_quantized:
         raise refuse("a legacy quantized tensor has no MLX form; call .dequantize() or use torchao first")
     dtype = mlx_dtype(tensor.dtype, "a tensor")

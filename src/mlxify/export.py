@@ -23,7 +23,6 @@ from .trace import Tracer
 from .tree import Tree
 from .verify import verify
 
-
 CONVERTIBLE = ("float32", "float16", "bfloat16")
 """What `dtype` of convert may be."""
 
@@ -47,8 +46,7 @@ def convert(
     """
     exported = model if isinstance(model, Mapping) else {"forward": model}
     programs = {
-        name: export_module(item, args, kwargs, dynamic_shapes, dtype)
-        for name, item in exported.items()
+        name: export_module(item, args, kwargs, dynamic_shapes, dtype) for name, item in exported.items()
     }
     prepared = {name: prepare(program) for name, program in programs.items()}
     graph, _ = record_methods(prepared, names=dim_names(prepared, dynamic_shapes))
@@ -142,7 +140,9 @@ def dynamic_shapes_of(program: ExportedProgram) -> Any:
             return None if isinstance(size, int) else torch.export.Dim.AUTO
         span, name = program.range_constraints.get(size.node.expr), str(size.node.expr)
         low = int(span.lower) if span is not None else None
-        high = int(span.upper) if span is not None and span.upper.is_Integer and span.upper < 2**31 - 1 else None
+        high = (
+            int(span.upper) if span is not None and span.upper.is_Integer and span.upper < 2**31 - 1 else None
+        )
         return dims.setdefault(name, torch.export.Dim(name, min=low, max=high))
 
     leaves = []
@@ -150,7 +150,9 @@ def dynamic_shapes_of(program: ExportedProgram) -> Any:
         if spec.kind == InputKind.USER_INPUT:
             value = placeholders[spec.arg.name].meta.get("val")
             shape = value.shape if isinstance(value, torch.Tensor) else ()
-            leaves.append({i: axis(n) for i, n in enumerate(shape)} if isinstance(value, torch.Tensor) else None)
+            leaves.append(
+                {i: axis(n) for i, n in enumerate(shape)} if isinstance(value, torch.Tensor) else None
+            )
     args, kwargs = pytree.tree_unflatten(leaves, program.call_spec.in_spec)
     if not dims:
         return None
@@ -180,7 +182,11 @@ class _WeightStore:
             self.state.setdefault(RANDOM_STATE, mx.random.key(0))
 
     def _add_tensor(self, name: str, tensor: torch.Tensor) -> str:
-        key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride()) if tensor.numel() else name
+        key = (
+            (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+            if tensor.numel()
+            else name
+        )
         known = self._names.get(key)
         if known is not None:
             return known
@@ -233,9 +239,11 @@ def build_tree(spec: Any, leaves: list[Tree]) -> Tree:
             return (kind.__name__, children)
         if kind is dict:
             return ("dict", tuple(context), children)
-        named = context if isinstance(context, type) else kind  # torch keeps a named tuple's class in the context
+        named = (
+            context if isinstance(context, type) else kind
+        )  # torch keeps a named tuple's class in the context
         if isinstance(named, type) and issubclass(named, tuple):  # named tuples, and torch.return_types
-            names = named._fields if hasattr(named, "_fields") else named.__match_args__
+            names: Any = getattr(named, "_fields", None) or getattr(named, "__match_args__", ())
             return ("object", named.__name__, tuple(names), children)
         keys = _field_names(context)
         if keys is None or len(keys) != len(children):

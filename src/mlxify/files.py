@@ -51,7 +51,11 @@ def _write(path: str, arrays: dict[str, mx.array], metadata: dict[str, str]) -> 
     end = 0
     for name, array in arrays.items():
         start, end = end, end + array.nbytes
-        header[name] = {"dtype": _CODES[array.dtype], "shape": list(array.shape), "data_offsets": [start, end]}
+        header[name] = {
+            "dtype": _CODES[array.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [start, end],
+        }
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
@@ -99,12 +103,12 @@ def _read_header(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
         raise ProgramError(f"{path.name} is not a valid safetensors file: {error}") from None
 
 
-
-
 def _load_arrays(path: Path, tensors: dict[str, Any]) -> dict[str, mx.array]:
     for name, (code, shape) in tensors.items():
         if code not in _DTYPES:
-            raise ProgramError(f"{path.name}: the tensor {name[:60]!r} has the dtype {code}, which MLX does not have")
+            raise ProgramError(
+                f"{path.name}: the tensor {name[:60]!r} has the dtype {code}, which MLX does not have"
+            )
         if len(shape) > 32 or any(n >= 2**31 for n in shape):
             raise ProgramError(f"{path.name}: the tensor {name[:60]!r} has the shape {list(shape)[:40]}")
     if any(code == "F64" for code, _ in tensors.values()):

@@ -30,7 +30,11 @@ MAX_INT_DIGITS = 20
 
 def save(graph: Graph, path: str | os.PathLike[str]) -> None:
     """Write a program to `path`: complete or not at all (temporary file in the same folder, flushed, renamed)."""
-    metadata = {"format": FORMAT, "version": str(VERSION), "program": json.dumps(encode(graph), allow_nan=False)}
+    metadata = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "program": json.dumps(encode(graph), allow_nan=False),
+    }
     arrays = dict(graph.weights) | {STATE_PREFIX + name: array for name, array in graph.state.items()}
     if not arrays:
         arrays = {"empty": mx.zeros((0,))}
@@ -48,7 +52,9 @@ def load(path: str | os.PathLike[str], methods: list[str] | None = None) -> Grap
         raise ProgramError(f"{path.name} is a safetensors file, but not an mlxify program")
     version = metadata.get("version", "")
     if version not in {str(v) for v in range(1, VERSION + 1)}:
-        raise ProgramError(f"{path.name} has format version {version[:20]!r}; this mlxify reads up to {VERSION}")
+        raise ProgramError(
+            f"{path.name} has format version {version[:20]!r}; this mlxify reads up to {VERSION}"
+        )
     try:
         data = json.loads(metadata.get("program", ""), parse_constant=_no_constant, parse_int=_parse_int)
     except (ValueError, RecursionError) as error:
@@ -182,7 +188,11 @@ def _decode_method(data: dict[str, Any]) -> Method:
 def _decode_range(name: str, value: Any) -> tuple[int, int | None]:
     low, high = _list_of(value, 2, "the range of a size")
     dim = LinearDim.parse(name)
-    valid = type(low) is int and 0 <= low < 2**31 and (high is None or (type(high) is int and low <= high < 2**31))
+    valid = (
+        type(low) is int
+        and 0 <= low < 2**31
+        and (high is None or (type(high) is int and low <= high < 2**31))
+    )
     if not valid or dim is None or dim != LinearDim(1, name, 0):
         raise ProgramError(f"the size {name[:80]!r} has no valid range")
     return low, high
@@ -200,7 +210,10 @@ def _decode_input(value: Any, number: int) -> Input:
         return Input(name, Spec((), None), number, "bool")
     if dtype not in DTYPES:
         raise ProgramError(f"the input {name[:60]!r} has the unknown dtype {dtype[:60]!r}")
-    dims = tuple(_typed(d, str, "a size") if isinstance(d, str) else _typed(d, int, "a size") for d in _typed(shape, list, "a shape"))
+    dims = tuple(
+        _typed(d, str, "a size") if isinstance(d, str) else _typed(d, int, "a size")
+        for d in _typed(shape, list, "a shape")
+    )
     return Input(name, Spec(dims, DTYPES[dtype]), number)
 
 
@@ -230,7 +243,9 @@ def _decode_instr(value: Any, depth: int) -> Instr:
     if schema is None:
         raise ProgramError(f"there is no instruction {op[:80]!r}")
     _list_of(args, len(schema.kinds), f"the arguments of {op}")
-    numbers = tuple(_typed(o, int, "a result's number") for o in _typed(outputs, list, "an instruction's results"))
+    numbers = tuple(
+        _typed(o, int, "a result's number") for o in _typed(outputs, list, "an instruction's results")
+    )
     decoded = tuple(_decode_arg(a, kind, depth) for a, kind in zip(args, schema.kinds, strict=True))
     return Instr(op, decoded, numbers, _typed(source, int, "a source's number"))
 

@@ -40,7 +40,9 @@ class InputBinder:
     def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         names = self.names
         if len(args) > len(names):
-            raise InputError(f"{self.method.name} takes {len(names)} arguments ({', '.join(names)}), got {len(args)}")
+            raise InputError(
+                f"{self.method.name} takes {len(names)} arguments ({', '.join(names)}), got {len(args)}"
+            )
         given = dict(zip(names, args, strict=False))
         for name, value in kwargs.items():
             if name not in names:
@@ -52,7 +54,9 @@ class InputBinder:
         for name in missing:
             tree = self.trees[names.index(name)]
             if tree[0] != "const":
-                raise InputError(f"the argument {name!r} is missing; {self.method.name} takes {', '.join(names)}")
+                raise InputError(
+                    f"the argument {name!r} is missing; {self.method.name} takes {', '.join(names)}"
+                )
             given[name] = tree[1]
         return given
 
@@ -66,14 +70,20 @@ class InputBinder:
             raise InputError(f"the input {path!r} is an array {item.spec}; got {describe(leaf)}")
         if array.dtype != item.spec.dtype:
             wanted, got = DTYPE_NAMES[item.spec.dtype], DTYPE_NAMES[array.dtype]
-            raise InputError(f"the input {path!r} has the dtype {wanted}; got {got}: pass x.astype(mx.{_mx_name(wanted)})")
+            raise InputError(
+                f"the input {path!r} has the dtype {wanted}; got {got}: pass x.astype(mx.{_mx_name(wanted)})"
+            )
         if array.ndim != len(item.spec.shape):
-            raise InputError(f"the input {path!r} has {len(item.spec.shape)} axes, {item.spec}; got {describe(array)}")
+            raise InputError(
+                f"the input {path!r} has {len(item.spec.shape)} axes, {item.spec}; got {describe(array)}"
+            )
         for axis, (dim, size) in enumerate(zip(item.spec.shape, array.shape, strict=True)):
             self._check_size(item, path, axis, dim, size, sizes)
         return array
 
-    def _check_size(self, item: Input, path: str, axis: int, dim: Any, size: int, sizes: dict[str, int]) -> None:
+    def _check_size(
+        self, item: Input, path: str, axis: int, dim: Any, size: int, sizes: dict[str, int]
+    ) -> None:
         where = f"axis {axis} of the input {path!r} ({item.spec})"
         if isinstance(dim, int):
             if size != dim:
@@ -88,7 +98,9 @@ class InputBinder:
             raise InputError(f"{where} has a size {dim}, at least {linear.at(low)}, {top}; got {size}")
         known = sizes.setdefault(linear.symbol, value)
         if known != value:
-            raise InputError(f"{where} must agree with another input: {linear.at(known)} expected, got {size}")
+            raise InputError(
+                f"{where} must agree with another input: {linear.at(known)} expected, got {size}"
+            )
 
 
 def _mx_name(name: str) -> str:

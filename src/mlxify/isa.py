@@ -111,7 +111,9 @@ def _kind(annotation: Any) -> Kind:
         return Kind("choice", choices=typing.get_args(annotation))
     if origin is list:
         item = _kind(typing.get_args(annotation)[0])
-        return Kind(item.base, many=True, item_optional=item.optional, or_array=item.or_array, choices=item.choices)
+        return Kind(
+            item.base, many=True, item_optional=item.optional, or_array=item.or_array, choices=item.choices
+        )
     if origin in (typing.Union, types.UnionType):
         return _union_kind(typing.get_args(annotation))
     raise TypeError(f"an instruction cannot have a parameter of the type {annotation}")

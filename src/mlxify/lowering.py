@@ -21,10 +21,27 @@ from .record import HostNumber, Value, current
 
 HALVES = (mx.float16, mx.bfloat16)
 
-VIEWS = (
-    "alias as_strided detach diagonal expand permute select slice split split_with_sizes squeeze t transpose "
-    "unbind unsqueeze view unfold view_as_real view_as_complex"
-).split()
+VIEWS = [
+    "alias",
+    "as_strided",
+    "detach",
+    "diagonal",
+    "expand",
+    "permute",
+    "select",
+    "slice",
+    "split",
+    "split_with_sizes",
+    "squeeze",
+    "t",
+    "transpose",
+    "unbind",
+    "unsqueeze",
+    "view",
+    "unfold",
+    "view_as_real",
+    "view_as_complex",
+]
 """Ops whose `_copy` form means the same here, since a program's values are never written to."""
 
 PYTHON_NAMESPACES = ("operator.", "math.", "builtins.", "torch.", "higher_order.")

@@ -15,9 +15,21 @@ from .tree import Tree
 
 DTYPES: dict[str, mx.Dtype] = {
     name: getattr(mx, name)
-    for name in (
-        "uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64"
-    ).split()
+    for name in [
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "complex64",
+    ]
 } | {"bool": mx.bool_}
 DTYPE_NAMES: dict[mx.Dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
 
@@ -25,7 +37,20 @@ RANDOM_STATE = "random.key"
 """The state that random instructions draw their keys from: uint32[2]."""
 
 RESERVED = frozenset(
-    "compile export_mlxfn graph load_state profile reset save save_state seed session state summary".split()
+    [
+        "compile",
+        "export_mlxfn",
+        "graph",
+        "load_state",
+        "profile",
+        "reset",
+        "save",
+        "save_state",
+        "seed",
+        "session",
+        "state",
+        "summary",
+    ]
 )
 """Names of mlxify.Program that no method may have."""
 
@@ -241,9 +266,7 @@ def _format_instrs(method: Method, instrs: list[Instr], indent: str) -> list[str
         if instr.source != last and 0 <= instr.source < len(method.sources):
             lines.append(f"{indent}# {method.sources[instr.source]}")
             last = instr.source
-        outs = ", ".join(
-            f"%{o}: {method.specs[o]}" if o in method.specs else f"%{o}" for o in instr.outputs
-        )
+        outs = ", ".join(f"%{o}: {method.specs[o]}" if o in method.specs else f"%{o}" for o in instr.outputs)
         args = ", ".join(format_argument(a) for a in instr.args)
         lines.append(f"{indent}{outs + ' = ' if outs else ''}{instr.op}({args})")
         for arg in instr.args:

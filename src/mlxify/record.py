@@ -45,6 +45,13 @@ def current() -> Recorder | None:
     return getattr(_local, "recorder", None)
 
 
+def active() -> Recorder:
+    """The recorder at work in this thread: for lowerings, which run only while recording."""
+    recorder = current()
+    assert recorder is not None, "lowerings run while recording"
+    return recorder
+
+
 def example() -> int:
     """Which example is being followed: for `abstract` rules of instructions that look at values."""
     return getattr(_local, "example", 0)
@@ -217,7 +224,9 @@ class Recorder:
             self.instrs = inner
         return result
 
-    def append(self, schema: Instruction, args: tuple[Any, ...], numbers: tuple[int, ...] | None = None) -> Any:
+    def append(
+        self, schema: Instruction, args: tuple[Any, ...], numbers: tuple[int, ...] | None = None
+    ) -> Any:
         """Run a checked call on the examples, append it, wrap its results."""
         runs = [self._run_example(schema, args, i) for i in range(self.examples)]
         if schema.returns == "nothing":
@@ -239,7 +248,14 @@ class Recorder:
                 result = schema.abstract(*concrete)
             except MlxifyError:
                 raise
-            except (ValueError, TypeError, IndexError, RuntimeError, OverflowError, ZeroDivisionError) as error:
+            except (
+                ValueError,
+                TypeError,
+                IndexError,
+                RuntimeError,
+                OverflowError,
+                ZeroDivisionError,
+            ) as error:
                 shown = ", ".join(_describe(c) for c in concrete)
                 raise ProgramError(f"{schema.name}({shown}): {error}") from error
         for array in result if isinstance(result, (tuple, list)) else (result,):
@@ -288,7 +304,7 @@ class Recorder:
                 raise TypeError(f"the complex number {value} meets an array of {DTYPE_NAMES[dtype]}")
             return complex_constant(float(value.real), float(value.imag))
         whole = mx.issubdtype(dtype, mx.integer) or dtype == mx.bool_
-        if whole and isinstance(value, float) or dtype == mx.bool_ and not isinstance(value, bool):
+        if (whole and isinstance(value, float)) or (dtype == mx.bool_ and not isinstance(value, bool)):
             raise TypeError(f"the number {value!r} meets an array of {DTYPE_NAMES[dtype]}: promote first")
         return constant(value, dtype)
 

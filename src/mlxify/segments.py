@@ -80,7 +80,9 @@ class Segment:
         self.numbers_out = [n for n in made if n in numbers]
         inner = {n: c for n, c in constants.items() if any(n in refs(i.args) for i in instrs)}
         targets = [*self.arrays_in, *self.numbers_in]
-        self.run = Runner(size, inner, targets, instrs, [Ref(n) for n in [*self.arrays_out, *self.numbers_out]])
+        self.run = Runner(
+            size, inner, targets, instrs, [Ref(n) for n in [*self.arrays_out, *self.numbers_out]]
+        )
         self.traces: OrderedDict[Any, tuple[Any, list[Any]]] = OrderedDict()
 
     def __call__(self, slots: list[Any]) -> None:

@@ -103,9 +103,7 @@ class Tracer:
         self.state: dict[str, torch.Tensor] = {}
         self._sources: dict[Source, int] = {}
         self._mutated = {
-            spec.target
-            for spec in self.signature.output_specs
-            if spec.kind == OutputKind.BUFFER_MUTATION
+            spec.target for spec in self.signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION
         }
 
     def run(self, watch: Sequence[Node] = ()) -> tuple[Method, list[Any]]:
@@ -136,7 +134,9 @@ class Tracer:
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
                 env[node] = self._bind_tensor(spec.target, node)
             else:
-                raise ConversionError(f"the input {spec.arg.name!r} is of the kind {spec.kind.name}, which is not supported")
+                raise ConversionError(
+                    f"the input {spec.arg.name!r} is of the kind {spec.kind.name}, which is not supported"
+                )
         return env
 
     def _bind_input(self, arg: Any, node: Node) -> Any:
@@ -208,13 +208,22 @@ class Tracer:
         self.recorder.source = self._source(node)
         try:
             result = self._apply(node, env)
-            if getattr(node.target, "_schema", None) is not None and node.target._schema.is_mutable:
+            target: Any = node.target
+            if getattr(target, "_schema", None) is not None and target._schema.is_mutable:
                 self._rebind(node, env, result)
             return result
         except (Refusal, DynamicValueError, NotImplementedError) as refusal:
             self.unsupported.append(self._report(node, str(refusal)))
             return self._stand_in(node)
-        except (MlxifyError, TypeError, ValueError, AssertionError, KeyError, IndexError, AttributeError) as error:
+        except (
+            MlxifyError,
+            TypeError,
+            ValueError,
+            AssertionError,
+            KeyError,
+            IndexError,
+            AttributeError,
+        ) as error:
             raise ConversionError(f"{self._report(node, f'{type(error).__name__}: {error}')}") from error
 
     def _apply(self, node: Node, env: dict[Node, Any]) -> Any:
@@ -231,7 +240,8 @@ class Tracer:
 
     def _apply_functionalized(self, node: Node, env: dict[Node, Any]) -> list[Any]:
         """A custom op that writes into arguments: its lowering returns its results, then the arguments' new values."""
-        op, kwargs = node.args[0], dict(node.kwargs)
+        op: Any = node.args[0]
+        kwargs: dict[str, Any] = dict(node.kwargs)
         found = policy.find(target_name(op))
         if found is None:
             raise NotImplementedError(f"no lowering for the wrapped op {target_name(op)}")
@@ -239,7 +249,9 @@ class Tracer:
         given = {k: self._argument(v, env) for k, v in kwargs.items() if not k.startswith("_")}
         for key, index in kwargs.items():
             if key.startswith("_") and key.endswith("_base_index"):
-                given[key.removeprefix("_").removesuffix("_base_index")] = None if index is None else bases[index]
+                given[key.removeprefix("_").removesuffix("_base_index")] = (
+                    None if index is None else bases[index]
+                )
             elif key.startswith("_"):
                 raise refuse(f"{target_name(op)} writes into a view of a tensor")
         defaults = {a.name: a.default_value for a in op._schema.arguments}
@@ -352,7 +364,11 @@ class Tracer:
 
     def _report(self, node: Node, reason: str) -> UnsupportedOp:
         origin = node.meta.get(ORIGIN)
-        if reason == "no lowering" and origin is not None and policy.find(functional_name(origin.target)) is None:
+        if (
+            reason == "no lowering"
+            and origin is not None
+            and policy.find(functional_name(origin.target)) is None
+        ):
             node = origin
         source = node_source(node)
         name = target_name(node.target)

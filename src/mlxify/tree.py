@@ -49,7 +49,9 @@ def unflatten(tree: Tree, leaves: list[Any]) -> Any:
     return Output(tree[1], [(k, unflatten(c, leaves)) for k, c in zip(tree[2], tree[3], strict=True)])
 
 
-def flatten(tree: Tree, value: Any, path: str, put: Callable[[int, Any, str], None], mismatch: Callable) -> None:
+def flatten(
+    tree: Tree, value: Any, path: str, put: Callable[[int, Any, str], None], mismatch: Callable
+) -> None:
     """Take `value` apart as `tree` says: `put(index, leaf, path)` for each leaf.
 
     `mismatch(path, expected, value)` returns the exception to raise when the structure differs.

@@ -94,8 +94,12 @@ class _Verifier:
             try:
                 self._instr(instr, depth)
             except MlxifyError as error:
-                where = self.method.sources[instr.source] if 0 <= instr.source < len(self.method.sources) else ""
-                raise ProgramError(f"instruction {self.count}: {error}{f' ({where})' if str(where) else ''}") from error
+                where = (
+                    self.method.sources[instr.source] if 0 <= instr.source < len(self.method.sources) else ""
+                )
+                raise ProgramError(
+                    f"instruction {self.count}: {error}{f' ({where})' if str(where) else ''}"
+                ) from error
 
     def _instr(self, instr: Instr, depth: int) -> None:
         schema = INSTRUCTIONS.get(instr.op)

@@ -111,7 +111,9 @@ CONTAINER: dict[str, Callable[[], bytes]] = {
     "no metadata": lambda: header_bytes(WEIGHT),
     "metadata not text": lambda: header_bytes({"__metadata__": {"format": 1}, **WEIGHT}),
     "another format": lambda: program_file("{}", format="pt"),
-    "version missing": lambda: header_bytes({"__metadata__": {"format": "mlxify", "program": "{}"}, **WEIGHT}),
+    "version missing": lambda: header_bytes(
+        {"__metadata__": {"format": "mlxify", "program": "{}"}, **WEIGHT}
+    ),
     "version from the future": lambda: program_file({"methods": [METHOD]}, version="999"),
     "version negative": lambda: program_file({"methods": [METHOD]}, version="-1"),
     "version not a number": lambda: program_file({"methods": [METHOD]}, version="1e0"),
@@ -151,7 +153,7 @@ JSON: dict[str, Callable[[], bytes]] = {
     "tree with a leaf outside": lambda: method(output_tree=["leaf", 7]),
     "tree with a negative leaf": lambda: method(output_tree=["leaf", -1]),
     "tree of an unknown kind": lambda: method(output_tree=["eval", "1"]),
-    "tree too deep": lambda: method(output_tree=json.loads("[\"tuple\", [" * 200 + '["leaf", 0]' + "]]" * 200)),
+    "tree too deep": lambda: method(output_tree=json.loads('["tuple", [' * 200 + '["leaf", 0]' + "]]" * 200)),
     "tree with unhashable keys": lambda: method(output_tree=["dict", [[1]], [["leaf", 0]]]),
     "input of an unknown dtype": lambda: method(inputs=[["x", "float31", ["n", 4]]]),
     "input of a negative size": lambda: method(inputs=[["x", "float32", [-1, 4]]]),

@@ -25,7 +25,10 @@ def main() -> None:
             outcome = f"{type(error).__name__}: {error}"
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
         grown = max(grown, mx.get_peak_memory() / 2**20)
-        print(json.dumps({"name": name, "outcome": outcome, "mb": grown, "s": time.monotonic() - start}), flush=True)
+        print(
+            json.dumps({"name": name, "outcome": outcome, "mb": grown, "s": time.monotonic() - start}),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -31,7 +31,11 @@ def run_all(folder: Path) -> dict[str, dict]:
         outcomes |= done
         waiting = [name for name in waiting if name not in done]
         if waiting and child.returncode != 0:
-            outcomes[waiting[0]] = {"outcome": f"crash {child.returncode}: {child.stderr[-500:]}", "mb": 0, "s": 0}
+            outcomes[waiting[0]] = {
+                "outcome": f"crash {child.returncode}: {child.stderr[-500:]}",
+                "mb": 0,
+                "s": 0,
+            }
             waiting = waiting[1:]
     return outcomes
 

@@ -47,7 +47,9 @@ def rows() -> list[Case]:
             values = VALUES if name in NO_INFINITY else VALUES + EDGES
             x = torch.tensor(values, dtype=dtype)
             tolerance = LOOSE.get(name) if dtype != torch.bfloat16 else None
-            found.append(Case(f"{name} {dtype}", fn, (x,), tolerance=tolerance, decomposed=dtype == torch.float32))
+            found.append(
+                Case(f"{name} {dtype}", fn, (x,), tolerance=tolerance, decomposed=dtype == torch.float32)
+            )
     return found
 
 

@@ -19,11 +19,17 @@ EXAMPLE = "example: python -m mlxify.conformance --core --dtypes float32,int64 -
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser("python -m mlxify.conformance", description=__doc__, epilog=EXAMPLE)
     p.add_argument("--core", action="store_true", help="only entries of ops tagged core ATen")
-    p.add_argument("--only", action="append", default=[], metavar="NAME", help="entries by name or pattern; repeatable")
+    p.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help="entries by name or pattern; repeatable"
+    )
     p.add_argument("--dtypes", default=",".join(DEFAULT_DTYPES), help="comma-separated; default %(default)s")
     p.add_argument("--max-samples", type=int, metavar="N", help="at most N samples an entry")
-    p.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="worker processes; default %(default)s")
-    p.add_argument("--timeout", type=float, default=300, help="seconds an entry may take; default %(default)s")
+    p.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="worker processes; default %(default)s"
+    )
+    p.add_argument(
+        "--timeout", type=float, default=300, help="seconds an entry may take; default %(default)s"
+    )
     p.add_argument("--json", type=Path, metavar="FILE", help="write one record an entry")
     p.add_argument("--markdown", type=Path, metavar="FILE", help="write the coverage page")
     p.add_argument("--verbose", action="store_true", help="print the details of what does not pass")
@@ -55,14 +61,19 @@ def main() -> int:
 
 def _progress(done: int, total: int, row: Row) -> None:
     if sys.stderr.isatty():
-        print(f"\r\033[K{done}/{total} {row.entry.key} {row.entry.dtype}", end="", file=sys.stderr, flush=True)
+        print(
+            f"\r\033[K{done}/{total} {row.entry.key} {row.entry.dtype}", end="", file=sys.stderr, flush=True
+        )
 
 
 def _print_details(row: Row, everything: bool) -> None:
     for category, details in row.details.items():
         if category in FAILURES or (everything and category != "eager error"):
             for detail in details:
-                print(f"{row.entry.key} {row.entry.dtype} {category} ({row.counts[category]}): {detail}", flush=True)
+                print(
+                    f"{row.entry.key} {row.entry.dtype} {category} ({row.counts[category]}): {detail}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -36,8 +36,27 @@ TOLERANCES = {
 WIDER = {"linalg": 100.0, "cholesky": 100.0, "svd": 100.0, "pinverse": 100.0, "logdet": 100.0, "fft": 10.0, "matmul": 4.0,
          "cdist": 10.0, "conv": 4.0, "polygamma": 10.0}  # fmt: skip
 # Vectors of these are unique up to sign or phase only; shape and dtype are compared, and what is unique.
-AMBIGUOUS = ("linalg.svd", "svd", "linalg.eigh", "linalg.eig", "linalg.qr", "qr", "svd_lowrank", "pca_lowrank", "symeig", "geqrf")
-UNINITIALISED = ("empty", "new_empty", "resize", "empty_like", "empty_strided", "empty_permuted", "new_empty_strided")
+AMBIGUOUS = (
+    "linalg.svd",
+    "svd",
+    "linalg.eigh",
+    "linalg.eig",
+    "linalg.qr",
+    "qr",
+    "svd_lowrank",
+    "pca_lowrank",
+    "symeig",
+    "geqrf",
+)
+UNINITIALISED = (
+    "empty",
+    "new_empty",
+    "resize",
+    "empty_like",
+    "empty_strided",
+    "empty_permuted",
+    "new_empty_strided",
+)
 
 
 @dataclass(frozen=True)
@@ -141,8 +160,12 @@ def _unique(key: str, index: int) -> bool:
 
 def leaf_mismatch(key: str, a: Any, e: Any, vague: bool) -> str:
     if not isinstance(e, torch.Tensor):
-        value = a.item() if isinstance(a, mx.array) else a
-        close = value == e or (isinstance(e, float) and math.isclose(value, e, rel_tol=1e-5)) or (e != e and value != value)
+        value: Any = a.item() if isinstance(a, mx.array) else a
+        close = (
+            value == e
+            or (isinstance(e, float) and math.isclose(value, e, rel_tol=1e-5))
+            or (e != e and value != value)
+        )
         return "" if close else f"{value!r}, PyTorch has {e!r}"
     if not isinstance(a, mx.array):
         return f"a {type(a).__name__}, PyTorch has a tensor"

@@ -27,7 +27,9 @@ def summary_line(title: str, rows: list[Row]) -> str:
     judged = sum(counts[c] for c in JUDGED)
     share = 100 * counts["pass"] / judged if judged else 0.0
     rest = ", ".join(f"{counts[c]} {c}" for c in CATEGORIES if c != "pass" and counts[c])
-    return f"{title}: {counts['pass']} of {judged} samples pass ({share:.1f} %)" + (f"; {rest}" if rest else "")
+    return f"{title}: {counts['pass']} of {judged} samples pass ({share:.1f} %)" + (
+        f"; {rest}" if rest else ""
+    )
 
 
 def closing_lines(rows: list[Row]) -> list[str]:

@@ -114,7 +114,9 @@ def hardshrink(self, lambd=0.5):
 @lowers("aten.softshrink", promote="self", opmath=True)
 def softshrink(self, lambd=0.5):
     high, low = subtract(self, float(lambd)), add(self, float(lambd))
-    return where(greater(self, float(lambd)), high, where(less(self, float(-lambd)), low, multiply(self, 0.0)))
+    return where(
+        greater(self, float(lambd)), high, where(less(self, float(-lambd)), low, multiply(self, 0.0))
+    )
 
 
 @lowers("aten.threshold")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import mlx.core as mx
 
@@ -43,7 +43,7 @@ def scaled_dot_product_attention(
         queries, keys = (mx.zeros((*x.shape[:3], 1), x.dtype) for x in (queries, keys))
     if 0 in (*queries.shape, span, values.shape[3]):
         return mx.zeros((*queries.shape[:3], values.shape[3]), dtype)
-    attend = _attend if on_cpu() else mx.fast.scaled_dot_product_attention
+    attend: Any = _attend if on_cpu() else mx.fast.scaled_dot_product_attention
     if causal != "none":
         offset = 0 if causal == "top_left" else span - length
         if mask is None and offset == span - length >= 0 and not on_cpu():
@@ -58,9 +58,7 @@ def scaled_dot_product_attention(
     return mx.where(mx.any(sees, axis=-1, keepdims=True), result, mx.zeros((), result.dtype)).astype(dtype)
 
 
-def _attend(
-    q: mx.array, k: mx.array, v: mx.array, *, scale: float, mask: mx.array | None = None
-) -> mx.array:
+def _attend(q: mx.array, k: mx.array, v: mx.array, *, scale: float, mask: mx.array | None = None) -> mx.array:
     """Attention on a CPU, where MLX's own is these same steps with a slower and less exact softmax."""
     batch, heads, length, width = q.shape
     grouped = (batch, k.shape[1], heads // k.shape[1] * length)

@@ -10,7 +10,7 @@ import mlx.core as mx
 
 from ..isa import Array, DType, cast, constant, instruction
 from ..lowering import as_array, lowers
-from ..record import HostNumber, Value, current
+from ..record import HostNumber, Value, active
 from .shape import broadcast_to
 
 
@@ -93,7 +93,7 @@ def zero(self):
 def literal_of(value, dtype):
     """A literal as PyTorch's fill casts it: 2.7 among integers is 2."""
     if isinstance(value, complex):
-        return current().scalar(value, dtype)
+        return active().scalar(value, dtype)
     return constant(value, dtype)
 
 

@@ -9,7 +9,7 @@ import mlx.core as mx
 from ..isa import Array, Number, instruction
 from ..lowering import as_array, lowers
 from ..program import Block
-from ..record import HostNumber, Value, current
+from ..record import HostNumber, Value, active
 
 
 def _same(a: list[mx.array], b: list[mx.array], what: str) -> list[mx.array]:
@@ -65,7 +65,7 @@ def scan(body: Block, carried: list[Array], xs: list[Array], reverse: bool) -> l
         carried, rows[i] = results[:count], results[count:]
     if length == 0:
         return [*carried, *_no_rows(body, carried, xs)]
-    return [*carried, *(mx.stack(column) for column in zip(*rows, strict=True))]
+    return [*carried, *(mx.stack(list(column)) for column in zip(*rows, strict=True))]
 
 
 def _no_rows(body: Any, carried: list[mx.array], xs: list[mx.array]) -> list[mx.array]:
@@ -82,7 +82,7 @@ def first(x: Array) -> Array:
 
 @lowers("higher_order.cond")
 def cond_(pred, true_fn, false_fn, operands):
-    recorder = current()
+    recorder = active()
     true_block = recorder.block(lambda: _arrays(true_fn(*operands)), [])
     false_block = recorder.block(lambda: _arrays(false_fn(*operands)), [])
     return cond(pred, true_block, false_block)
@@ -90,7 +90,7 @@ def cond_(pred, true_fn, false_fn, operands):
 
 @lowers("higher_order.while_loop")
 def while_loop_(cond_fn, body_fn, carried_inputs, additional_inputs=()):
-    recorder, carried = current(), _arrays(carried_inputs)
+    recorder, carried = active(), _arrays(carried_inputs)
     condition = recorder.block(lambda *c: _arrays(cond_fn(*c, *additional_inputs)), carried)
     body = recorder.block(lambda *c: _arrays(body_fn(*c, *additional_inputs)), carried)
     return while_loop(condition, body, carried)
@@ -124,8 +124,7 @@ def associative_scan(combine_fn, xs, additional_inputs=()):
 
 
 def _record_scan(body: Any, carried: list[Any], xs: Any) -> Any:
-    recorder = current()
-    assert recorder is not None
+    recorder = active()
     like = [*carried, *(first(x) for x in xs)]
     return scan(recorder.block(lambda *v: _arrays(body(*v)), like), carried, list(xs), False)
 

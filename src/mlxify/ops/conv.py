@@ -96,9 +96,15 @@ def conv_transpose(
     if _plain(x) and not _adds_up(weight, kernel, stride, dilation, groups):
         low = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=True)]
         high = [n + o for n, o in zip(low, output_padding, strict=True)]
-        padding = (_kept(low), _kept(high))
         result = mx.conv_general(
-            x, weight, 1, padding, list(dilation), input_dilation=list(stride), groups=groups, flip=True
+            x,
+            weight,
+            1,
+            (_kept(low), _kept(high)),
+            list(dilation),
+            input_dilation=list(stride),
+            groups=groups,
+            flip=True,
         )
         # MLX would cut before it spreads the elements of x.
         return _biased(_padded(result, _cut(low), _cut(high)), bias).astype(dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mlx.core as mx
 
 from ..isa import Array, cast, instruction
@@ -62,8 +64,8 @@ def product_sum(c: mx.array, x: mx.array, y: mx.array, alpha: float, beta: float
     if not c.dtype == dtype == y.dtype or not mx.issubdtype(dtype, mx.inexact):
         raise ValueError("addmm needs three arrays of one dtype, floats or complex numbers")
     if dtype in HALVES and on_cpu():
-        wide = (v.astype(mx.float32) for v in (c, x, y))
-        return product_sum(*wide, alpha, beta).astype(dtype)
+        c, x, y = (v.astype(mx.float32) for v in (c, x, y))
+        return product_sum(c, x, y, alpha, beta).astype(dtype)
     if dtype in (mx.float32, *HALVES) and min(x.ndim, y.ndim) >= 2 and beta != 0:
         return mx.addmm(c, x, y, alpha=alpha, beta=beta)
     result = product(x, y)
@@ -84,7 +86,7 @@ def _integer_product(x: mx.array, y: mx.array) -> mx.array:
     width = 16 if x.shape[-1] <= LIMB_SUMS else 8
     with mx.stream(mx.cpu):
         left, right = _limbs(x, bits, width), _limbs(y, bits, width)
-        total = None
+        total: Any = None
         for i, a in enumerate(left):
             for j, b in enumerate(right[: len(right) - i]):
                 term = mx.left_shift((a @ b).astype(mx.int64), mx.array(width * (i + j), dtype=mx.int64))

@@ -109,8 +109,8 @@ def _over_last_axes(norm, x, normalized_shape, *vectors, eps=None):
         return norm(x, *vectors, *settings)
     lead = x.shape[: x.ndim - len(normalized_shape)]
     size = product(x.shape[len(lead) :])
-    vectors = [v if v is None or not hasattr(v, "ndim") else reshape(v, [size]) for v in vectors]
-    return reshape(norm(reshape(x, [*lead, size]), *vectors, *settings), x.shape)
+    flat = [v if v is None or not hasattr(v, "ndim") else reshape(v, [size]) for v in vectors]
+    return reshape(norm(reshape(x, [*lead, size]), *flat, *settings), x.shape)
 
 
 def _statistics(x, axes, eps):

@@ -12,7 +12,7 @@ import mlx.core as mx
 
 from ..isa import Array, DType, Int, cast, instruction
 from ..lowering import as_array, lowers
-from ..record import current
+from ..record import active
 from .arithmetic import add, divide, literal, maximum, minimum, multiply, remainder, subtract, widen
 from .cast import view
 from .compare import less
@@ -76,7 +76,7 @@ def _bits(key: mx.array, shape: list[int]) -> mx.array:
 
 
 def next_key():
-    return current().next_key()
+    return active().next_key()
 
 
 def uniform(shape, dtype):

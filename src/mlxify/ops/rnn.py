@@ -24,6 +24,7 @@ Step = Callable[..., tuple[mx.array, ...]]
 def _zeros(x: mx.array, states: list[mx.array], weights: list[mx.array | None], gates: int) -> list[mx.array]:
     """Checks that the shapes and dtypes of a layer fit; zeros of its results' shapes: outputs and last states."""
     w_ih, w_hh, *rest = weights
+    assert w_ih is not None and w_hh is not None
     hidden = w_hh.shape[0] // gates
     shapes = [(gates * hidden, x.shape[-1]), (gates * hidden, states[0].shape[-1])]
     fits = x.ndim == 3 and [w.shape for w in (w_ih, w_hh)] == shapes and 0 < hidden == states[-1].shape[-1]
@@ -139,8 +140,7 @@ def rnn(
 
 
 def _run(
-    step: Step, x: mx.array, states: list[mx.array], w_ih: mx.array, bias: mx.array | None,
-    weights: list[mx.array | None], reverse: bool,
+    step: Step, x: Any, states: Any, w_ih: Any, bias: Any, weights: Any, reverse: bool,
 ) -> Any:  # fmt: skip
     """All steps: step(x[t] @ w_ih.T + bias, *states, *weights), matrices transposed, gives the next states."""
     dtype = x.dtype
@@ -149,7 +149,7 @@ def _run(
         states, weights = [_wide(s) for s in states], [_wide(w) for w in weights]
     weights = [w.T if w is not None and w.ndim == 2 else w for w in weights]
     gates = product(x, w_ih.T) if bias is None else product_sum(bias, x, w_ih.T, 1.0, 1.0)
-    outputs = []
+    outputs: Any = []
     for t in range(x.shape[0] - 1, -1, -1) if reverse else range(x.shape[0]):
         states = step(gates[t], *states, *weights)
         outputs.append(states[0])
@@ -203,6 +203,7 @@ lowers("aten.rnn_relu.input")(_plain("relu"))
 def _parameters(weights, has_biases):
     """w_ih, w_hh, the sum of the two biases, and a projection; each of the last two may be None."""
     w_ih, w_hh, *rest = weights
+    assert w_ih is not None and w_hh is not None
     bias = add(*rest[:2]) if has_biases else None
     projection = rest[2:] if has_biases else rest
     return w_ih, w_hh, bias, projection[0] if projection else None

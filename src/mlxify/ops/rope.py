@@ -48,7 +48,11 @@ def rope(
             x, dims, traditional=traditional, base=None, scale=scale, offset=offset, freqs=waves
         )
     dtype = mx.float64 if x.dtype == mx.float64 else mx.float32
-    angles = freqs.astype(dtype) if ready else _angles(x, dims, base, scale, offset, freqs, dtype)
+    angles = (
+        freqs.astype(dtype)
+        if ready and freqs is not None
+        else _angles(x, dims, base, scale, offset, freqs, dtype)
+    )
     return _rotate(x, dims, traditional, *_circle(angles))
 
 

@@ -10,7 +10,7 @@ import mlx.core as mx
 
 from ..isa import MAX_TEXT, Array, Int, Number, Text, cast, instruction
 from ..lowering import as_array, lowers
-from ..record import UNBACKED, HostNumber, Value, current, example
+from ..record import UNBACKED, HostNumber, Value, active, example
 from .arithmetic import add, divide, floor_divide, maximum, minimum, multiply, remainder, subtract
 from .compare import equal, greater, greater_equal, less, less_equal, not_equal
 from .shape import reshape
@@ -48,7 +48,8 @@ def number_binary(function: Binary, a: Number, b: Number) -> Number:
     if function == "power":
         if isinstance(a, int) and isinstance(b, int) and (b < 0 or a.bit_length() * b > MAX_BITS + 1):
             return float(a) ** b
-        return a**b
+        result: Any = a**b
+        return result
     result = _BINARY[function](a, b)
     if type(result) is int and result.bit_length() > MAX_BITS:
         raise OverflowError(f"{function}({a}, {b}) does not fit 64 bits")
@@ -161,7 +162,7 @@ def item(self):
 
 @lowers("aten._assert_scalar")
 def assert_scalar(self, assert_msg):
-    recorder = current()
+    recorder = active()
     if isinstance(self, Value) and not recorder.in_block:
         recorder.checks.append((cast(reshape(self, []), mx.bool_), assert_msg[:MAX_TEXT]))
     else:
