@@ -31,6 +31,7 @@ COMMAND = "python -m tests.test_isa"
 OPTIONAL = {
     "torchao": "torchao.quantization.quant_primitives",
     "dim_order_ops": "executorch.exir.passes.dim_order_ops_registry",
+    "torchvision": "torchvision",
     "quantized_decomposed": "torch.ao.quantization.fx._decomposed",
 }
 PYTHON = ("operator", "math", "builtins", "torch")

@@ -82,6 +82,8 @@ SOLVE = [
     Case("matrix_exp large and negative", LA.matrix_exp, (-A @ A.mT * 50,), tolerance=(1e-3, 1e-6)),
     Case("matrix_exp zeros", LA.matrix_exp, (torch.zeros(2, 3, 3),)),
     Case("matrix_exp rotation", LA.matrix_exp, (rand(4, 4) - rand(4, 4).mT + torch.triu(rand(4, 4), 1) - torch.triu(rand(4, 4), 1).mT,), tolerance=CLOSE),
+    *(Case(f"householder_product {tuple(x.shape)} {k}", LA.householder_product, (x, rand(*x.shape[:-2], k)), tolerance=CLOSE)
+      for x, k in ((A, 5), (TALL, 4), (TALL[0], 2), (TALL, 0))),
     Case("tensorinv", lambda x: LA.tensorinv(x.reshape(2, 3, 6)), (rand(6, 6),), tolerance=CLOSE),
     Case("cond", LA.cond, (A,), tolerance=CLOSE),
     Case("vander", LA.vander, (rand(4),)),

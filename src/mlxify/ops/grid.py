@@ -49,15 +49,21 @@ def grid_sample(x: Array, grid: Array, mode: Mode, padding: Padding, align_corne
     rows = mx.reshape(x, (-1, x.shape[-1]))
     batch = mx.reshape(mx.arange(x.shape[0]).astype(mx.int64), (-1, *(1 for _ in range(rank))))
 
-    def part(corner: Taps) -> mx.array:
+    def values(corner: Taps) -> mx.array:
         index, inside = batch, mx.array(True)
         for n, (place, exists, _) in zip(sizes, corner, strict=True):
             index, inside = index * n + place, inside & exists
-        weight = reduce(mx.multiply, (share for _, _, share in reversed(corner)))
-        values = mx.take(rows, index, axis=0)
-        return mx.where(mx.expand_dims(inside, -1), values, mx.zeros((), dtype)) * mx.expand_dims(weight, -1)
+        return mx.where(mx.expand_dims(inside, -1), mx.take(rows, index, axis=0), mx.zeros((), dtype))
 
-    return reduce(mx.add, (part(list(corner)) for corner in itertools.product(*taps)))
+    def weighed(x: mx.array, shares: list[mx.array]) -> mx.array:
+        return x * mx.expand_dims(reduce(mx.multiply, shares), -1)
+
+    # In PyTorch's order, which counts in half precision.
+    if mode == "cubic":
+        lines = [reduce(mx.add, (weighed(values([y, x]), [x[2]]) for x in taps[1])) for y in taps[0]]
+        return reduce(mx.add, (weighed(line, [y[2]]) for line, y in zip(lines, taps[0], strict=True)))
+    corners = [list(corner) for corner in itertools.product(*taps)]
+    return reduce(mx.add, (weighed(values(c), [share for _, _, share in reversed(c)]) for c in corners))
 
 
 def _scaled(coordinate: mx.array, n: int, align_corners: bool) -> mx.array:

@@ -176,9 +176,10 @@ def addbmm(self, batch1, batch2, beta=1, alpha=1):
     return scaled_sum(self, left, reshape(batch2, [batch * inner, batch2.shape[2]]), beta, alpha)
 
 
-@lowers("aten.addr", promote=("self", "vec1", "vec2"), opmath=True)
+@lowers("aten.addr", promote=("self", "vec1", "vec2"))
 def addr(self, vec1, vec2, beta=1, alpha=1):
-    result = _times(outer(vec1, vec2), alpha)
+    # PyTorch rounds half precision after each of these steps.
+    result = outer(_times(vec1, alpha), vec2)
     return result if beta == 0 else add(_times(self, beta), result)
 
 

@@ -84,6 +84,8 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
 
 @lowers("aten.rms_norm")
 def rms_norm_(input, normalized_shape, weight=None, eps=None):
+    if input.dtype == mx.complex64:
+        raise refuse("rms_norm of complex numbers is not supported")
     return _over_last_axes(rms_norm, input, normalized_shape, weight, eps=_default_eps(input, eps))
 
 

@@ -283,14 +283,23 @@ def _max_pool(rank, indices):
     return lowering
 
 
+def _averaged(x, rank, kernel_size, stride, padding, *options):
+    window = _window(rank, kernel_size, stride, padding)
+    return _pooled(x, rank, lambda x: [avg_pool(x, *window, *options)])
+
+
 def _avg_pool(rank):
-    def lowering(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None):
-        window = _window(rank, kernel_size, stride, padding)
-        return _pooled(
-            self, rank, lambda x: [avg_pool(x, *window, ceil_mode, count_include_pad, divisor_override)]
+    def lowering(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+        return _averaged(
+            self, rank, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
         )
 
     return lowering
+
+
+@lowers("aten.avg_pool1d")
+def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
+    return _averaged(self, 1, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
 def _adaptive_avg_pool(rank):
@@ -324,7 +333,8 @@ for _rank in (1, 2, 3):
     _avg_targets = (f"aten.adaptive_avg_pool{_rank}d", f"aten._adaptive_avg_pool{_rank}d")
     lowers(*_avg_targets[: 1 if _rank == 1 else 2])(_adaptive_avg_pool(_rank))
     lowers(f"aten.adaptive_max_pool{_rank}d")(_adaptive_max_pool(_rank))
-    lowers(f"aten.avg_pool{_rank}d")(_avg_pool(_rank))
+    if _rank > 1:
+        lowers(f"aten.avg_pool{_rank}d")(_avg_pool(_rank))
 
 
 @lowers("aten.max_unpool2d", "aten.max_unpool3d")

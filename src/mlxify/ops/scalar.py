@@ -78,7 +78,8 @@ def _example_number(x: mx.array) -> Number:
 @instruction(sync=True, abstract=_example_number)
 def to_number(x: Array) -> Number:
     """The only element of x as a host number. Waits for x to be computed."""
-    return x.item()
+    number: Any = x.item()
+    return number
 
 
 # Not on examples: a size in them that depends on data stands for none that occurs.

@@ -14,11 +14,12 @@ from .diagonal import tril, triu
 from .linalg import assert_none, columns, inv, lu_factor, lu_info, real_floats, svd
 from .linear import matmul
 from .reduce import max_, sum_
-from .shape import broadcast_to, expand_dims, product, reshape, squeeze, swapped
+from .shape import broadcast_to, expand_dims, product, reshape, slice_, squeeze, swapped
 from .unary import abs_, ceil, log2
 
 EPS = {mx.float32: 2.0**-23, mx.float64: 2.0**-52}
 SQUARINGS = 16
+REFLECTIONS = 256
 TERMS = 18
 
 
@@ -154,6 +155,22 @@ def pinv_rcond(self, rcond, hermitian=False):
 @lowers("aten.pinverse")
 def pinverse(self, rcond=1e-15):
     return pinv(self, 0.0, rcond)
+
+
+@lowers("aten.linalg_householder_product")
+def householder_product(input, tau):
+    """The first columns of the product of the reflections 1 - tau[i] * v[i] @ v[i].T."""
+    real_floats(input, tau)
+    count = tau.shape[-1]
+    if not isinstance(count, int) or count > REFLECTIONS:
+        raise refuse(f"householder_product of more than {REFLECTIONS} or a dynamic number of reflections")
+    one = eye(*input.shape[-2:], 0, input.dtype)
+    v, result = add(tril(input, -1), one), broadcast_to(one, input.shape)
+    for i in reversed(range(count)):
+        column = slice_(v, [i], [i + 1], [1], [v.ndim - 1])
+        scale = expand_dims(slice_(tau, [i], [i + 1], [1], [tau.ndim - 1]), [-1])
+        result = subtract(result, matmul(multiply(column, scale), matmul(swapped(column, -1, -2), result)))
+    return result
 
 
 @lowers("aten.linalg_tensorinv")

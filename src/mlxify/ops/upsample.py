@@ -288,29 +288,50 @@ def _output_sizes(x, output_size, scale_factors):
     return sizes
 
 
-def _register(name, rank, mode, antialias=False):
-    """The two overloads of one op: sizes or scales for all axes at once, or sizes and a scale for each axis."""
+def _with_lists(x, output_size, scale_factors, *options):
+    scales = [None] * (x.ndim - 2) if scale_factors is None else list(scale_factors)
+    return _resized(x, _output_sizes(x, output_size, scale_factors), scales, *options)
 
-    def with_lists(input, output_size, scale_factors, align_corners=False):
-        scales = list(scale_factors) if scale_factors is not None else [None] * rank
-        sizes = _output_sizes(input, output_size, scale_factors)
-        return _resized(input, sizes, scales, mode, align_corners, antialias)
 
-    def with_scales(
-        self, output_size, align_corners=False, scales=None, scales_d=None, scales_h=None, scales_w=None
+def _with_scales(x, output_size, scales, *options):
+    """`scales` for one axis, or for depth, height and width, of which x has the last ones."""
+    own = scales[:1] if x.ndim == 3 else scales[-(x.ndim - 2) :]
+    return _resized(x, list(output_size), own, *options)
+
+
+def _register_nearest(mode, *names):
+    def with_lists(input, output_size, scale_factors):
+        return _with_lists(input, output_size, scale_factors, mode)
+
+    def with_scales(self, output_size, scales=None, scales_d=None, scales_h=None, scales_w=None):
+        return _with_scales(self, output_size, [scales, scales_d, scales_h, scales_w], mode)
+
+    lowers(*(f"aten.{name}.vec" for name in names))(with_lists)
+    lowers(*(f"aten.{name}" for name in names))(with_scales)
+
+
+def _register(mode, *names, antialias=False):
+    def with_lists(input, output_size, scale_factors, align_corners):
+        return _with_lists(input, output_size, scale_factors, mode, align_corners, antialias)
+
+    def with_scales(self, output_size, align_corners, scales_h=None, scales_w=None):
+        return _with_scales(self, output_size, [scales_h, scales_w], mode, align_corners, antialias)
+
+    def with_any_scales(
+        self, output_size, align_corners, scales=None, scales_d=None, scales_h=None, scales_w=None
     ):
-        each = [scales] if rank == 1 else [scales_d, scales_h, scales_w][-rank:]
-        return _resized(self, list(output_size), each, mode, align_corners, antialias)
+        return _with_scales(
+            self, output_size, [scales, scales_d, scales_h, scales_w], mode, align_corners, antialias
+        )
 
-    lowers(f"aten.{name}.vec")(with_lists)
-    lowers(f"aten.{name}")(with_scales)
+    lowers(*(f"aten.{name}.vec" for name in names))(with_lists)
+    lowers(*(f"aten.{name}" for name in names))(with_scales if len(names) == 1 else with_any_scales)
 
 
-for _rank in (1, 2, 3):
-    _register(f"upsample_nearest{_rank}d", _rank, "nearest")
-    _register(f"_upsample_nearest_exact{_rank}d", _rank, "nearest_exact")
-    _register(f"upsample_{('linear1d', 'bilinear2d', 'trilinear3d')[_rank - 1]}", _rank, "linear")
-_register("upsample_bicubic2d", 2, "cubic")
-_register("_upsample_bilinear2d_aa", 2, "linear", antialias=True)
-_register("_upsample_bicubic2d_aa", 2, "cubic", antialias=True)
-_register("_upsample_lanczos2d_aa", 2, "lanczos", antialias=True)
+_register_nearest("nearest", *(f"upsample_nearest{rank}d" for rank in (1, 2, 3)))
+_register_nearest("nearest_exact", *(f"_upsample_nearest_exact{rank}d" for rank in (1, 2, 3)))
+_register("linear", "upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
+_register("cubic", "upsample_bicubic2d")
+_register("linear", "_upsample_bilinear2d_aa", antialias=True)
+_register("cubic", "_upsample_bicubic2d_aa", antialias=True)
+_register("lanczos", "_upsample_lanczos2d_aa", antialias=True)
