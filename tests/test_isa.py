@@ -32,6 +32,7 @@ OPTIONAL = {
     "torchao": "torchao.quantization.quant_primitives",
     "dim_order_ops": "executorch.exir.passes.dim_order_ops_registry",
     "torchvision": "torchvision",
+    "transformers": "transformers.integrations.moe",
     "quantized_decomposed": "torch.ao.quantization.fx._decomposed",
 }
 PYTHON = ("operator", "math", "builtins", "torch")

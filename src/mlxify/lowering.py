@@ -47,6 +47,9 @@ VIEWS = [
 PYTHON_NAMESPACES = ("operator.", "math.", "builtins.", "torch.", "higher_order.")
 """Targets without overloads: functions on sizes, and control flow."""
 
+TRACED = ("operator.getitem", "higher_order.auto_functionalized_v2")
+"""Targets that the tracer itself handles: picking one of several results, and a custom op that writes."""
+
 IGNORED = ("device", "pin_memory", "memory_format", "non_blocking")
 """Arguments that say where or how a tensor is stored, not what its values are."""
 
@@ -133,7 +136,7 @@ def find(target: str) -> Lowering | None:
 
 def supported_ops() -> frozenset[str]:
     """The names of all ops that convert, as in "aten.add.Tensor", `_copy` forms included."""
-    names = set(LOWERINGS)
+    names = {*LOWERINGS, *TRACED}
     for target in LOWERINGS:
         namespace, name, *overload = target.split(".")
         if namespace == "aten" and name in VIEWS:

@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 from . import ops  # noqa: F401  (registers the lowerings)
 from .decompose import prepare
 from .errors import UnsupportedOpError
-from .trace import SKIPPED, Tracer, functional_name, target_name
+from .trace import SKIPPED, Tracer, functional_name, own_call, target_name
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ def op_support(exported: ExportedProgram) -> list[OpSupport]:
     """
     prepared = prepare(exported)
     graphs = [m.graph for m in prepared.graph_module.modules() if isinstance(m, GraphModule)]
-    called = [n.target for graph in graphs for n in graph.nodes if n.op == "call_function"]
+    calls = {own_call(n): None for graph in graphs for n in graph.nodes if n.op == "call_function"}
+    called = [n.target for n in calls]
     counts = Counter(target_name(t) for t in called if not functional_name(t).startswith(SKIPPED))
     reasons: dict[str, str] = {}
     try:

@@ -384,6 +384,14 @@ class Tracer:
         )
 
 
+def own_call(node: Node) -> Node:
+    """The model's own call behind a node without a lowering, when that has none either."""
+    origin = node.meta.get(ORIGIN)
+    if origin is None or policy.find(functional_name(node.target)) is not None:
+        return node
+    return origin if policy.find(functional_name(origin.target)) is None else node
+
+
 def _dtype_advice(reason: str) -> str:
     return '; try convert(..., dtype="float32")' if "complex128" not in reason and "dtype" in reason else ""
 

@@ -224,7 +224,6 @@ INSTRUCTIONS: dict[str, Callable[[], bytes]] = {
     "infinite integer": lambda: one("number_unary", "text:int", "float:inf"),
     "constant of an infinite integer": lambda: one("constant", "float:inf", "dtype:int32"),
     "message of a megabyte": lambda: instrs(["assert_number", [True, "text:" + "x" * 1_000_000], [], 0]),
-    "assertion that fails": lambda: instrs(["assert_number", [False, "text:no"], [], 0]),
     "block where none belongs": lambda: one("add", "%0", LEAF),
     "block that is no block": lambda: one("cond", True, {"inputs": 3}, LEAF),
     "blocks nested 100 deep": lambda: one("cond", True, nested(100), LEAF),

@@ -146,11 +146,6 @@ def log_sigmoid_forward(self):
     return [log_sigmoid(self), exp(negative(abs_(self)))]
 
 
-@lowers("aten.softsign", promote="self", opmath=True)
-def softsign(self):
-    return divide(self, add(abs_(self), 1.0))
-
-
 @lowers("aten.glu", promote="self", opmath=True)
 def glu(self, dim=-1):
     axis = axis_of(self, dim)
