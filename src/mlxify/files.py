@@ -32,6 +32,7 @@ def write_whole(path: str | os.PathLike[str], arrays: dict[str, mx.array], metad
     os.close(handle)
     try:
         _write(temporary, arrays, metadata)
+        os.chmod(temporary, 0o666 & ~_umask())
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -40,6 +41,13 @@ def write_whole(path: str | os.PathLike[str], arrays: dict[str, mx.array], metad
             os.unlink(temporary)
         raise
     _sync_folder(path.parent)
+
+
+def _umask() -> int:
+    """The process's umask: a temporary file is private, the finished one is like any other."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _write(path: str, arrays: dict[str, mx.array], metadata: dict[str, str]) -> None:

@@ -363,13 +363,8 @@ class Tracer:
         return self._sources.setdefault(source, len(self._sources))
 
     def _report(self, node: Node, reason: str) -> UnsupportedOp:
-        origin = node.meta.get(ORIGIN)
-        if (
-            reason == "no lowering"
-            and origin is not None
-            and policy.find(functional_name(origin.target)) is None
-        ):
-            node = origin
+        if reason == "no lowering":
+            node = own_call(node)
         source = node_source(node)
         name = target_name(node.target)
         return UnsupportedOp(

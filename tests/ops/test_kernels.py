@@ -31,7 +31,7 @@ def rows():
                 yield pytest.param(module, case, id=f"{module} {case.name}")
 
 
-@pytest.mark.parametrize("module, case", rows())
+@pytest.mark.parametrize("module, case", list(rows()))
 def test_kernel(module, case, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.import_module(f"mlxify.ops.{module}"), "on_cpu", lambda: False)
     tolerance = next((t for name, t in KERNEL.items() if name in case.name), case.tolerance)

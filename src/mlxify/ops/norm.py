@@ -27,6 +27,8 @@ def layer_norm(x: Array, weight: Array | None, bias: Array | None, eps: float) -
     The variance is the mean of squares, undiminished. x: floats (..., n), weight and bias: floats (n,) or None.
     """
     _check_last_axis(x, weight, bias)
+    if x.size == 0:
+        return x  # MLX's kernel sometimes never returns from an empty array
     if not on_cpu():
         return mx.fast.layer_norm(x, weight, bias, eps).astype(x.dtype)
     wide = _wide(x)
@@ -45,6 +47,8 @@ def rms_norm(x: Array, weight: Array | None, eps: float) -> Array:
     x: floats (..., n), weight: floats (n,) or None.
     """
     _check_last_axis(x, weight)
+    if x.size == 0:
+        return x
     if not on_cpu():
         return mx.fast.rms_norm(x, weight, eps).astype(x.dtype)
     wide = _wide(x)
