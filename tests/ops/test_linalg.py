@@ -122,6 +122,8 @@ DECOMPOSE = [
     Case("svdvals complex", LA.svdvals, (torch.complex(A[0], A[1]),), tolerance=CLOSE),
     Case("svd empty", lambda x: tuple(LA.svd(x)), (torch.zeros(0, 3),)),
     Case("eigh", rebuilt, (S,), tolerance=CLOSE),
+    Case("eigh empty", lambda x: tuple(LA.eigh(x)), (EMPTY,)),
+    Case("eigvals empty", LA.eigvals, (EMPTY,)),
     Case("eigh upper", lambda x: rebuilt(x.triu(), "U"), (S,), tolerance=CLOSE),
     Case("eigh float64", rebuilt, (A64 @ A64.mT,), tolerance=CLOSE64),
     Case("eigvalsh", LA.eigvalsh, (S,), tolerance=CLOSE, decomposed=True),

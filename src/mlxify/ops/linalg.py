@@ -97,6 +97,8 @@ def eigh(x: Array, uplo: Literal["L", "U"]) -> tuple[Array, Array]:
     Only the lower or the upper triangle is read. NaN for a matrix that is not finite. float32, float64 or complex64.
     """
     _check(x, square=True, complex_too=True)
+    if x.size == 0:
+        return mx.zeros(x.shape[:-1], mx.float32 if x.dtype == mx.complex64 else x.dtype), x
     with mx.stream(mx.cpu):
         bad = _not_finite(mx.tril(x) if uplo == "L" else mx.triu(x))
         values, vectors = mx.linalg.eigh(_identity_where(bad, x), UPLO=uplo)
@@ -112,6 +114,8 @@ def eig(x: Array) -> tuple[Array, Array]:
     _check(x, square=True, complex_too=True)
     if x.dtype == mx.float64:
         raise ValueError("eigenvalues of a float64 matrix are complex128, which MLX does not have")
+    if x.size == 0:
+        return mx.zeros(x.shape[:-1], mx.complex64), x.astype(mx.complex64)
     with mx.stream(mx.cpu):
         bad = _not_finite(x)
         values, vectors = mx.linalg.eig(_identity_where(bad, x))
