@@ -73,7 +73,10 @@ def celu(self, alpha=1.0):
 
 @lowers("aten.leaky_relu", promote="self", opmath=True)
 def leaky_relu(self, negative_slope=0.01):
-    return where(greater(self, 0.0), self, multiply(self, float(negative_slope)))
+    below = multiply(self, float(negative_slope))
+    if 0 < negative_slope <= 1:
+        return maximum(self, below)  # on a CPU many times as fast as a choice
+    return where(greater(self, 0.0), self, below)
 
 
 @lowers("aten.rrelu", promote="self", opmath=True)

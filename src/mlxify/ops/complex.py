@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import mlx.core as mx
 
 from ..errors import refuse
 from ..isa import Array, instruction
 from ..lowering import lowers
-from .arithmetic import multiply
+from .arithmetic import arctan2, literal, multiply
+from .compare import less, not_equal, where
 from .join import stack
 from .shape import slice_, squeeze
 from .unary import cos, sin
@@ -95,3 +98,12 @@ def complex_of(real, imag):
 def polar(abs, angle):
     _single(abs)
     return complex_(multiply(abs, cos(angle)), multiply(abs, sin(angle)))
+
+
+@lowers("aten.angle", promote="self", to="float")
+def angle(self):
+    """Of a real number 0 or pi, or nan of nan."""
+    if self.dtype == mx.complex64:
+        return arctan2(imag(self), real(self))
+    zero, pi = literal(0.0, self.dtype), literal(math.pi, self.dtype)
+    return where(not_equal(self, self), self, where(less(self, zero), pi, zero))

@@ -8,9 +8,10 @@ from typing import Any
 
 import mlx.core as mx
 
+from ..errors import refuse
 from ..isa import Array, instruction
 from ..lowering import lowers
-from .arithmetic import add, divide, is_integral, maximum, minimum, multiply, power, subtract
+from .arithmetic import divide, is_integral, literal, maximum, minimum, multiply, power, subtract
 from .cast import view
 from .compare import equal, less, not_equal, where
 
@@ -243,12 +244,11 @@ def _unary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 # Integers are computed in float32, half precision in float32 and rounded once.
 _FLOAT_FUNCTIONS = {
-    "exp": exp, "expm1": expm1, "log": log, "log2": log2, "log10": log10, "log1p": log1p, "sqrt": sqrt,
+    "exp": exp, "log": log, "log2": log2, "log10": log10, "log1p": log1p, "sqrt": sqrt,
     "rsqrt": rsqrt, "sin": sin, "cos": cos, "tan": tan, "asin": arcsin, "acos": arccos, "atan": arctan,
     "sinh": sinh, "cosh": cosh, "tanh": tanh, "asinh": arcsinh, "acosh": arccosh, "atanh": arctanh,
     "arcsin": arcsin, "arccos": arccos, "arctan": arctan, "arcsinh": arcsinh, "arccosh": arccosh,
-    "arctanh": arctanh, "sigmoid": sigmoid, "special_expit": sigmoid, "special_expm1": expm1,
-    "special_log1p": log1p,
+    "arctanh": arctanh, "sigmoid": sigmoid, "special_expit": sigmoid, "special_log1p": log1p,
 }  # fmt: skip
 for _name, _function in _FLOAT_FUNCTIONS.items():
     lowers(f"aten.{_name}", promote="self", to="float", opmath=True)(_unary(_function))
@@ -284,6 +284,13 @@ def round_decimals(self, decimals):
     return multiply(round_(divide(self, scale)), scale)
 
 
+@lowers("aten.expm1", "aten.special_expm1", promote="self", to="float", opmath=True)
+def expm1_(self):
+    if self.dtype == mx.complex64:
+        raise refuse("MLX has no expm1 of complex numbers")
+    return expm1(self)
+
+
 @lowers("aten.exp2", "aten.special_exp2", promote="self", to="float", opmath=True)
 def exp2(self):
     return power(2.0, self)
@@ -309,8 +316,9 @@ def rad2deg(self):
     return multiply(self, 180 / math.pi)
 
 
-@lowers("aten.logit", "aten.special_logit", promote="self", to="float", opmath=True)
+@lowers("aten.logit", "aten.special_logit", promote="self", to="float")
 def logit(self, eps=None):
+    """log(x / (1 - x)); the quotient is rounded to half precision before its logarithm."""
     if eps is not None:
         self = maximum(minimum(self, 1 - eps), eps)
     return log(divide(self, subtract(1.0, self)))
@@ -319,7 +327,7 @@ def logit(self, eps=None):
 @lowers("aten.sinc", "aten.special_sinc", promote="self", to="float", opmath=True)
 def sinc(self):
     x = multiply(self, math.pi)
-    return where(equal(self, 0.0), 1.0, divide(sin(x), x))
+    return where(equal(self, 0.0), literal(1.0, self.dtype), divide(sin(x), x))
 
 
 @lowers("aten.signbit")
@@ -334,14 +342,9 @@ def signbit(self):
 def nan_to_num(self, nan=None, posinf=None, neginf=None):
     if is_integral(self.dtype):
         return self
-    largest = mx.finfo(self.dtype).max
-    inf = float("inf")
-    result = where(not_equal(self, self), nan or 0.0, self)
-    result = where(equal(self, inf), largest if posinf is None else posinf, result)
-    return where(equal(self, -inf), -largest if neginf is None else neginf, result)
-
-
-@lowers("aten.angle", promote="self", to="float")
-def angle(self):
-    """Of real numbers; see complex.py for complex ones."""
-    return add(where(less(self, 0.0), math.pi, 0.0), where(not_equal(self, self), self, 0.0))
+    if self.dtype == mx.complex64:
+        raise refuse("nan_to_num of complex numbers is not supported")
+    inf, largest = math.inf, mx.finfo(self.dtype).max
+    result = where(not_equal(self, self), literal(nan or 0.0, self.dtype), self)
+    result = where(equal(self, inf), literal(largest if posinf is None else posinf, self.dtype), result)
+    return where(equal(self, -inf), literal(-largest if neginf is None else neginf, self.dtype), result)
