@@ -31,7 +31,7 @@ LAYERS = [
         "blas",
         "profile",
     ],
-    ["convert_torch", "torch_ops", "symbols"],
+    ["convert_torch", "torch_ops", "symbols", "graph", "origin"],
     ["trace", "decompose"],
     ["export"],
     ["llm", "check", "support", "conformance"],

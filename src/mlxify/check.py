@@ -18,8 +18,8 @@ from .convert_torch import torch_array
 from .decompose import prepare
 from .errors import ProgramError
 from .export import convert, record_methods
+from .origin import node_source
 from .run import Program
-from .trace import node_source
 
 # Largest difference, relative to the largest value of the output: rounding that grows over a deep network stays
 # below, a wrong operation does not.

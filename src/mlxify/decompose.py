@@ -10,7 +10,8 @@ from torch.export import ExportedProgram, default_decompositions
 from torch.fx import Node
 
 from . import lowering
-from .trace import ORIGIN, functional_name, needed_nodes, target_name
+from .graph import functional_name, needed_nodes, target_name
+from .origin import ORIGIN
 
 # Composite ops that never return their input or a view of it, whatever their arguments.
 FRESH = (

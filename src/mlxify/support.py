@@ -12,7 +12,9 @@ from torch.fx import GraphModule
 from . import ops  # noqa: F401  (registers the lowerings)
 from .decompose import prepare
 from .errors import UnsupportedOpError
-from .trace import SKIPPED, Tracer, functional_name, own_call, target_name
+from .graph import SKIPPED, functional_name, target_name
+from .origin import own_call
+from .trace import Tracer
 
 
 @dataclass(frozen=True)

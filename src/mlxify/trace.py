@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,69 +14,15 @@ from torch.fx import GraphModule, Node
 from . import lowering as policy
 from .convert_torch import mlx_dtype, torch_array
 from .errors import ConversionError, MlxifyError, Refusal, UnsupportedOp, UnsupportedOpError, refuse
+from .graph import functional_name, needed_nodes, plain_op, target_name
 from .optimize import finish
+from .origin import node_source, unsupported_op
 from .program import RANDOM_STATE, Input, Method, Source, Spec
 from .record import DynamicValueError, HostNumber, Recorder, Value, recording
 from .symbols import Symbols
 
-ORIGIN = "mlxify_origin"
-"""The key of a node's meta under which the call that it was decomposed from is kept (see decompose)."""
-
-# Checks of what the exporter knew anyway (dtypes, devices), and ranges that torch derived, not the user.
-SKIPPED = (
-    "aten._assert_tensor_metadata",
-    "aten.sym_constrain_range",
-    "aten.sym_constrain_range_for_size",
-    "torch._check",
-)
-
 KNOWN_SIZE = 1 << 16
 """Elements up to which an integer table is looked at, so that an index out of range is an error at conversion."""
-
-# In-place ops whose functional form has another overload name.
-RENAMED = {
-    "aten.transpose_.default": "aten.transpose.int",
-    "aten.pow_.Tensor": "aten.pow.Tensor_Tensor",
-    "aten.float_power_.Tensor": "aten.float_power.Tensor_Tensor",
-    "aten.floor_divide_.Tensor": "aten.floor_divide.default",
-    "aten.bernoulli_.float": "aten.bernoulli.p",
-}
-
-
-def plain_op(target: Any) -> Any:
-    """The ATen op behind an op of ExecuTorch's edge dialect (known by name: executorch need not be installed)."""
-    return target._op if type(target).__name__ == "EdgeOpOverload" else target
-
-
-def target_name(target: Any) -> str:
-    """A node's target as supported_ops() writes it."""
-    target = plain_op(target)
-    if isinstance(target, torch._ops.OpOverload):
-        return f"{target.namespace}.{target._schema.name.split('::')[1]}.{target._overloadname}"
-    if isinstance(target, torch._ops.HigherOrderOperator):
-        return f"higher_order.{target.name()}"
-    if isinstance(target, str):
-        return target
-    module = (getattr(target, "__module__", None) or "builtins").replace("_operator", "operator")
-    if module.startswith("torch"):
-        module = "torch"
-    return f"{module}.{target.__name__}"
-
-
-def functional_name(target: Any) -> str:
-    """The functional form of an in-place or out= op's name."""
-    name = target_name(target)
-    if name in RENAMED:
-        return RENAMED[name]
-    if isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable:
-        namespace, op, overload = name.split(".")
-        if op.endswith("_") and not op.endswith("__"):
-            return f"{namespace}.{op[:-1]}.{overload}"
-        if op.startswith("__i") and op.endswith("__"):
-            return f"{namespace}.__{op[3:]}.{overload}"
-        if overload.endswith("out"):
-            return f"{namespace}.{op}.{overload.removesuffix('out').removesuffix('_') or 'default'}"
-    return name
 
 
 class Subgraph:
@@ -219,7 +163,7 @@ class Tracer:
                 self._rebind(node, env, result)
             return result
         except (Refusal, DynamicValueError, NotImplementedError) as refusal:
-            self.unsupported.append(self._report(node, str(refusal)))
+            self.unsupported.append(unsupported_op(node, str(refusal)))
             return self._stand_in(node)
         except (
             MlxifyError,
@@ -230,7 +174,7 @@ class Tracer:
             IndexError,
             AttributeError,
         ) as error:
-            raise ConversionError(f"{self._report(node, f'{type(error).__name__}: {error}')}") from error
+            raise ConversionError(f"{unsupported_op(node, f'{type(error).__name__}: {error}')}") from error
 
     def _apply(self, node: Node, env: dict[Node, Any]) -> Any:
         name = functional_name(node.target)
@@ -368,73 +312,9 @@ class Tracer:
         source = node_source(node)
         return self._sources.setdefault(source, len(self._sources))
 
-    def _report(self, node: Node, reason: str) -> UnsupportedOp:
-        if reason == "no lowering":
-            node = own_call(node)
-        source = node_source(node)
-        name = target_name(node.target)
-        return UnsupportedOp(
-            target=name,
-            reason=reason,
-            arguments=", ".join(
-                [_describe(a) for a in node.args] + [f"{k}={_describe(v)}" for k, v in node.kwargs.items()]
-            ),
-            source=f"{source.line}: {source.code}" if source.code else source.line,
-            module=source.module,
-            hint=hint_for(name, reason),
-        )
-
-
-def own_call(node: Node) -> Node:
-    """The model's own call behind a node without a lowering, when that has none either."""
-    origin = node.meta.get(ORIGIN)
-    if origin is None or policy.find(functional_name(node.target)) is not None:
-        return node
-    return origin if policy.find(functional_name(origin.target)) is None else node
-
 
 def _dtype_advice(reason: str) -> str:
     return '; try convert(..., dtype="float32")' if "complex128" not in reason and "dtype" in reason else ""
-
-
-def hint_for(name: str, reason: str) -> str:
-    """What a user can do about an unsupported op."""
-    if reason == "no lowering":
-        namespace, op = name.split(".")[:2]
-        return f'write one in a few lines: @mlxify.lowers("{namespace}::{op}"), see docs/adding-an-op.md'
-    if "float64" in reason:
-        return 'convert(..., dtype="float32")'
-    return ""
-
-
-def needed_nodes(graph: torch.fx.Graph) -> set[Node]:
-    """The nodes that an output, a mutation or an assertion depends on."""
-    needed: set[Node] = set()
-    stack = [n for n in graph.nodes if n.op == "output" or _has_effect(n)]
-    while stack:
-        node = stack.pop()
-        if node not in needed:
-            needed.add(node)
-            stack.extend(node.all_input_nodes)
-    return needed
-
-
-def _has_effect(node: Node) -> bool:
-    if node.op != "call_function":
-        return False
-    name = target_name(node.target)
-    if name.startswith(SKIPPED) or (name.startswith("aten._assert_scalar") and _about_storage(node)):
-        return False
-    schema = getattr(plain_op(node.target), "_schema", None)
-    return name.startswith("aten._assert") or (schema is not None and schema.is_mutable)
-
-
-def _about_storage(node: Node) -> bool:
-    """Whether a number depends on how PyTorch stores a tensor: slices at data-dependent places assert about it."""
-    if target_name(node.target).startswith(("aten.sym_storage_offset", "aten.sym_stride")):
-        return True
-    numbers = [n for n in node.all_input_nodes if not isinstance(n.meta.get("val"), torch.Tensor)]
-    return any(_about_storage(n) for n in numbers if n.op == "call_function")
 
 
 def _storage(node: Node) -> tuple[tuple[Any, ...], Any]:
@@ -454,42 +334,6 @@ def _sizes(value: Any) -> list[Any]:
     if isinstance(value, torch.Tensor):
         return list(value.shape)
     return [value] if isinstance(value, torch.SymInt) else []
-
-
-_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n\s*(?P<code>[^\n]*)')
-_TORCH = os.path.dirname(torch.__file__)
-
-
-def node_source(node: Node) -> Source:
-    """The user's own line and module path behind a node."""
-    stack = node.meta.get("nn_module_stack") or {}
-    module = list(stack.values())[-1][0] if stack else ""
-    module = re.sub(r"^L?\['self'\]\.?|^L__self__\.?", "", module)
-    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
-    frames = [f for f in frames if not f["file"].startswith((_TORCH, "<eval_with_key>"))] or frames
-    if not frames:
-        return Source(module=module)
-    frame = frames[-1]
-    return Source(f"{short_path(frame['file'])}:{frame['line']}", frame["code"].strip()[:200], module)
-
-
-def short_path(path: str) -> str:
-    """A path that says enough and no more: from the package on, or relative to the working folder."""
-    for marker in ("site-packages/", "dist-packages/"):
-        if marker in path:
-            return path.split(marker)[-1]
-    relative = os.path.relpath(path)
-    return os.path.basename(path) if relative.startswith("..") else relative
-
-
-def _describe(arg: Any) -> str:
-    if isinstance(arg, Node):
-        return _describe(arg.meta.get("val"))
-    if isinstance(arg, torch.Tensor):
-        return f"{str(arg.dtype).removeprefix('torch.')}[{', '.join(map(str, arg.shape))}]"
-    if isinstance(arg, (tuple, list)):
-        return f"[{', '.join(map(_describe, arg))}]"
-    return str(arg)
 
 
 def _distinct(ops: list[UnsupportedOp]) -> list[UnsupportedOp]:

@@ -1,0 +1,91 @@
+"""Nodes of an exported graph: what they are called, and which of them matter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+# Checks of what the exporter knew anyway (dtypes, devices), and ranges that torch derived, not the user.
+SKIPPED = (
+    "aten._assert_tensor_metadata",
+    "aten.sym_constrain_range",
+    "aten.sym_constrain_range_for_size",
+    "torch._check",
+)
+
+# In-place ops whose functional form has another overload name.
+RENAMED = {
+    "aten.transpose_.default": "aten.transpose.int",
+    "aten.pow_.Tensor": "aten.pow.Tensor_Tensor",
+    "aten.float_power_.Tensor": "aten.float_power.Tensor_Tensor",
+    "aten.floor_divide_.Tensor": "aten.floor_divide.default",
+    "aten.bernoulli_.float": "aten.bernoulli.p",
+}
+
+
+def plain_op(target: Any) -> Any:
+    """The ATen op behind an op of ExecuTorch's edge dialect (known by name: executorch need not be installed)."""
+    return target._op if type(target).__name__ == "EdgeOpOverload" else target
+
+
+def target_name(target: Any) -> str:
+    """A node's target as supported_ops() writes it."""
+    target = plain_op(target)
+    if isinstance(target, torch._ops.OpOverload):
+        return f"{target.namespace}.{target._schema.name.split('::')[1]}.{target._overloadname}"
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return f"higher_order.{target.name()}"
+    if isinstance(target, str):
+        return target
+    module = (getattr(target, "__module__", None) or "builtins").replace("_operator", "operator")
+    if module.startswith("torch"):
+        module = "torch"
+    return f"{module}.{target.__name__}"
+
+
+def functional_name(target: Any) -> str:
+    """The functional form of an in-place or out= op's name."""
+    name = target_name(target)
+    if name in RENAMED:
+        return RENAMED[name]
+    if isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable:
+        namespace, op, overload = name.split(".")
+        if op.endswith("_") and not op.endswith("__"):
+            return f"{namespace}.{op[:-1]}.{overload}"
+        if op.startswith("__i") and op.endswith("__"):
+            return f"{namespace}.__{op[3:]}.{overload}"
+        if overload.endswith("out"):
+            return f"{namespace}.{op}.{overload.removesuffix('out').removesuffix('_') or 'default'}"
+    return name
+
+
+def needed_nodes(graph: torch.fx.Graph) -> set[Node]:
+    """The nodes that an output, a mutation or an assertion depends on."""
+    needed: set[Node] = set()
+    stack = [n for n in graph.nodes if n.op == "output" or _has_effect(n)]
+    while stack:
+        node = stack.pop()
+        if node not in needed:
+            needed.add(node)
+            stack.extend(node.all_input_nodes)
+    return needed
+
+
+def _has_effect(node: Node) -> bool:
+    if node.op != "call_function":
+        return False
+    name = target_name(node.target)
+    if name.startswith(SKIPPED) or (name.startswith("aten._assert_scalar") and _about_storage(node)):
+        return False
+    schema = getattr(plain_op(node.target), "_schema", None)
+    return name.startswith("aten._assert") or (schema is not None and schema.is_mutable)
+
+
+def _about_storage(node: Node) -> bool:
+    """Whether a number depends on how PyTorch stores a tensor: slices at data-dependent places assert about it."""
+    if target_name(node.target).startswith(("aten.sym_storage_offset", "aten.sym_stride")):
+        return True
+    numbers = [n for n in node.all_input_nodes if not isinstance(n.meta.get("val"), torch.Tensor)]
+    return any(_about_storage(n) for n in numbers if n.op == "call_function")
