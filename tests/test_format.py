@@ -17,6 +17,8 @@ from safetensors import safe_open
 
 import mlxify
 
+from .attacks.build import METHOD, program_file
+
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -82,6 +84,19 @@ print("ready", flush=True)
 while True:
     program.save(sys.argv[2])
 """
+
+
+@pytest.mark.parametrize("kind, value, other", [("int", 3, True), ("float", 0.5, "x"), ("bool", True, 1)])
+def test_host_numbers_keep_their_kind(kind: str, value: object, other: object, tmp_path: Path) -> None:
+    """An argument that is a Python number is none of an array's dtypes, in the file as in a call."""
+    path = tmp_path / "a.safetensors"
+    fields = {"inputs": [["x", f"number:{kind}", []]], "symbols": {}, "instructions": [], "outputs": ["%0"]}
+    path.write_bytes(program_file({"methods": [{**METHOD, **fields}]}))
+    mlxify.load(path).save(path)
+    loaded = mlxify.load(path)
+    assert loaded(value) is value
+    with pytest.raises(mlxify.InputError, match=f"a Python {kind}"):
+        loaded(other)
 
 
 def test_killed_while_saving_leaves_a_whole_file(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from .verify import verify
 FORMAT = "mlxify"
 VERSION = 1
 STATE_PREFIX = "state:"
+NUMBER = "number:"
 NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 MAX_INT_DIGITS = 20
 
@@ -94,7 +95,11 @@ def _encode_method(m: Method) -> dict[str, Any]:
         "parameters": m.parameters,
         "symbols": {name: list(span) for name, span in m.symbols.items()},
         "inputs": [
-            [i.name, DTYPE_NAMES[i.spec.dtype] if i.spec.dtype is not None else i.number, list(i.spec.shape)]
+            [
+                i.name,
+                DTYPE_NAMES[i.spec.dtype] if i.spec.dtype is not None else NUMBER + i.number,
+                list(i.spec.shape),
+            ]
             for i in m.inputs
         ],
         "weights": list(m.weights.values()),
@@ -202,12 +207,11 @@ def _decode_input(value: Any, number: int) -> Input:
     name, dtype, shape = _list_of(value, 3, "an input")
     _typed(name, str, "an input's name")
     _typed(dtype, str, "an input's dtype")
-    if dtype in ("int", "float") or (dtype == "bool" and shape == []):
-        is_number = dtype != "bool"
-        if is_number:
-            return Input(name, Spec((), None), number, dtype)
-    if dtype == "number:bool":
-        return Input(name, Spec((), None), number, "bool")
+    if dtype.startswith(NUMBER):
+        kind = dtype.removeprefix(NUMBER)
+        if kind not in ("int", "float", "bool") or shape != []:
+            raise ProgramError(f"the input {name[:60]!r} is no host number: {dtype[:60]!r}")
+        return Input(name, Spec((), None), number, kind)
     if dtype not in DTYPES:
         raise ProgramError(f"the input {name[:60]!r} has the unknown dtype {dtype[:60]!r}")
     dims = tuple(
