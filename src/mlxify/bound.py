@@ -30,9 +30,6 @@ class BoundMethod:
         self.inputs = InputBinder(method)
         self.state_names = list(method.state.values())
         self.update_names = list(method.updates)
-        self.size = 1 + max(
-            [len(method.specs) - 1, *(n for i in method.all_instrs() for n in i.outputs)], default=0
-        )
         fixed: dict[int, Any] = {n: graph.weights[name] for n, name in method.weights.items()}
         folded, rest = _split(method, set(fixed))
         self._prologue: tuple[dict[int, Any], list[Instr]] | None = (fixed, folded)
@@ -84,22 +81,20 @@ class BoundMethod:
         """Compute what depends on weights alone, and build the steps of the rest."""
         assert self._prologue is not None
         fixed, folded = self._prologue
-        slots: list[Any] = [None] * self.size
-        for number, value in fixed.items():
-            slots[number] = value
+        size = len(self.method.specs)  # the verifier gives every value a spec
+        slots: list[Any] = [fixed.get(number) for number in range(size)]
         used = {n for i in self._rest for n in refs(i.args)} | set(refs(self._results))
         for step in build_steps(folded, used):
             step(slots)
         constants = {n: slots[n] for n in {*fixed, *(o for i in folded for o in i.outputs)} & used}
         mx.eval([v for v in constants.values() if isinstance(v, mx.array)])
         self._prologue = None
-        numbers = {n for n, spec in self.method.specs.items() if spec.dtype is None}
-        steps = (
-            plan(self._rest, set(constants), self._results, numbers, self.size, constants)
-            if self._compile
-            else None
-        )
-        return Runner(self.size, constants, self._targets, self._rest, self._results, steps)
+        if self._compile:
+            numbers = {n for n, spec in self.method.specs.items() if spec.dtype is None}
+            steps = plan(self._rest, self._results, numbers, size, constants)
+        else:
+            steps = build_steps(self._rest, {*constants, *refs(self._results)})
+        return Runner(size, constants, self._targets, self._results, steps)
 
 
 def _split(method: Method, fixed: set[int]) -> tuple[list[Instr], list[Instr]]:

@@ -18,6 +18,7 @@ from .convert_torch import torch_array
 from .decompose import prepare
 from .errors import ProgramError
 from .export import convert, record_methods
+from .inputs import to_numpy
 from .origin import node_source
 from .run import Program
 
@@ -147,7 +148,7 @@ def difference(name: str, actual: Any, expected: torch.Tensor, tolerance: float 
     if not isinstance(actual, mx.array) or actual.shape != wanted.shape or actual.dtype != wanted.dtype:
         return Difference(name, spec, float("inf"), float("inf"), allowed)
     wide = np.complex128 if wanted.dtype == mx.complex64 else np.float64
-    a, b = (_numpy(x).astype(wide) for x in (actual, wanted))
+    a, b = (to_numpy(x).astype(wide) for x in (actual, wanted))
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):
         gap = np.where(same, 0.0, np.abs(a - b))
@@ -156,7 +157,3 @@ def difference(name: str, actual: Any, expected: torch.Tensor, tolerance: float 
     scale = float(finite.max()) if finite.size else 0.0
     worst = float(gap.max()) if gap.size else 0.0
     return Difference(name, spec, worst, worst / scale if scale else worst, allowed)
-
-
-def _numpy(x: mx.array) -> np.ndarray:
-    return np.array(x.astype(mx.float32) if x.dtype == mx.bfloat16 else x)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import mlx.core as mx
-import numpy as np
 import torch
 
 from .errors import refuse
+from .inputs import from_torch
 from .program import DTYPES
 
 _DTYPES = {getattr(torch, name): dtype for name, dtype in DTYPES.items()}
@@ -28,10 +28,7 @@ def torch_array(tensor: torch.Tensor) -> mx.array:
         )
     if tensor.is_quantized:
         raise refuse("a legacy quantized tensor has no MLX form; call .dequantize() or use torchao first")
-    dtype = mlx_dtype(tensor.dtype, "a tensor")
-    tensor = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    if tensor.dtype == torch.bfloat16:
-        return mx.array(tensor.view(torch.int16).numpy()).view(mx.bfloat16)
-    if tensor.dtype == torch.float64:
-        return mx.array(np.asarray(tensor.numpy()), dtype=dtype)
-    return mx.array(tensor.numpy(), dtype=dtype)
+    mlx_dtype(tensor.dtype, "a tensor")
+    array = from_torch(tensor)
+    assert array is not None, tensor.dtype
+    return array

@@ -10,7 +10,7 @@ from torch.export import ExportedProgram, default_decompositions
 from torch.fx import Node
 
 from . import lowering
-from .graph import functional_name, needed_nodes, target_name
+from .graph import functional_name, is_mutable, needed_nodes, target_name
 from .origin import ORIGIN
 
 # Composite ops that never return their input or a view of it, whatever their arguments.
@@ -30,7 +30,7 @@ FRESH = (
 def prepare(program: ExportedProgram) -> ExportedProgram:
     """Functional and lowerable as far as PyTorch's own decompositions reach; other ops stay as they are."""
     nodes = [n for n in _nodes(program.graph_module) if n.op == "call_function"]
-    mutating = [n for n in nodes if _is_mutable(n.target)]
+    mutating = [n for n in nodes if is_mutable(n.target)]
     missing = [n for n in nodes if lowering.find(functional_name(n.target)) is None]
     table = decompositions() if any(_decomposes(n.target) for n in missing) else {}
     if table or not all(is_simple_mutation(n) for n in mutating):
@@ -74,10 +74,6 @@ def _is_composite(op: Any) -> bool:
     return op._can_decompose() if isinstance(op, torch._ops.OpOverload) else False
 
 
-def _is_mutable(op: Any) -> bool:
-    return isinstance(op, torch._ops.OpOverload) and op._schema.is_mutable
-
-
 def is_simple_mutation(node: Node) -> bool:
     """Whether an in-place op may be lowered as its functional form, later uses of its target meaning the result.
 
@@ -88,7 +84,7 @@ def is_simple_mutation(node: Node) -> bool:
         return False
     if not _returns_target(node.target):
         return False
-    if target is not node and _is_mutable(target.target):
+    if target is not node and is_mutable(target.target):
         fresh = is_simple_mutation(target)
     else:
         fresh = _returns_fresh(target.target)

@@ -45,12 +45,18 @@ def target_name(target: Any) -> str:
     return f"{module}.{target.__name__}"
 
 
+def is_mutable(target: Any) -> bool:
+    """Whether an op writes into one of its arguments."""
+    op = plain_op(target)
+    return isinstance(op, torch._ops.OpOverload) and op._schema.is_mutable
+
+
 def functional_name(target: Any) -> str:
     """The functional form of an in-place or out= op's name."""
     name = target_name(target)
     if name in RENAMED:
         return RENAMED[name]
-    if isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable:
+    if is_mutable(target):
         namespace, op, overload = name.split(".")
         if op.endswith("_") and not op.endswith("__"):
             return f"{namespace}.{op[:-1]}.{overload}"
@@ -79,8 +85,7 @@ def _has_effect(node: Node) -> bool:
     name = target_name(node.target)
     if name.startswith(SKIPPED) or (name.startswith("aten._assert_scalar") and _about_storage(node)):
         return False
-    schema = getattr(plain_op(node.target), "_schema", None)
-    return name.startswith("aten._assert") or (schema is not None and schema.is_mutable)
+    return name.startswith("aten._assert") or is_mutable(node.target)
 
 
 def _about_storage(node: Node) -> bool:

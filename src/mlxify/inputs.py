@@ -118,7 +118,7 @@ def as_mlx(leaf: Any, dtype: mx.Dtype) -> mx.array | None:
     if isinstance(leaf, (np.ndarray, np.generic)):
         return _from_numpy(np.asarray(leaf))
     if type(leaf).__module__.split(".")[0] == "torch" and hasattr(leaf, "detach"):
-        return _from_torch(leaf)
+        return from_torch(leaf)
     if isinstance(leaf, (bool, int, float, complex)):
         fits = isinstance(leaf, bool) or not (
             isinstance(leaf, (float, complex)) and not mx.issubdtype(dtype, mx.inexact)
@@ -135,13 +135,19 @@ def _from_numpy(array: np.ndarray) -> mx.array | None:
     return mx.array(array)
 
 
-def _from_torch(tensor: Any) -> mx.array | None:
-    tensor = tensor.detach().cpu().resolve_conj().contiguous()
+def from_torch(tensor: Any) -> mx.array | None:
+    """A dense torch tensor's values (a copy), without importing torch unless it is bfloat16."""
+    tensor = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     if str(tensor.dtype) == "torch.bfloat16":
         import torch
 
         return mx.array(tensor.view(torch.int16).numpy()).view(mx.bfloat16)
     return _from_numpy(tensor.numpy())
+
+
+def to_numpy(array: mx.array) -> np.ndarray:
+    """An array's values as NumPy can hold them: bfloat16 as float32."""
+    return np.array(array.astype(mx.float32) if array.dtype == mx.bfloat16 else array)
 
 
 def describe(value: Any) -> str:

@@ -17,7 +17,7 @@ import mlx.core as mx
 from .errors import refuse
 from .isa import cast, number_array
 from .program import DTYPE_NAMES
-from .record import HostNumber, Value, current
+from .record import HostNumber, Value, active
 
 HALVES = (mx.float16, mx.bfloat16)
 
@@ -58,11 +58,11 @@ Promotion = Literal["same", "float", "long"]
 
 @dataclass(frozen=True)
 class Lowering:
-    """One registered lowering. `parameters` are the ATen arguments it takes, by name."""
+    """One registered lowering. `parameters`: the ATen arguments it takes, and their names in the function."""
 
     target: str
     fn: Callable[..., Any]
-    parameters: tuple[str, ...]
+    parameters: dict[str, str]
     promote: tuple[str, ...]
     to: Promotion
     opmath: bool | Literal["scalar"]
@@ -105,14 +105,13 @@ def lowers(
         promote = (promote,)
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
-        names = tuple(name.rstrip("_") for name in inspect.signature(fn).parameters)
+        names = {name.rstrip("_"): name for name in inspect.signature(fn).parameters}
+        wants_result = names.pop("result", None) is not None
         for name in targets:
             target = canonical(name)
             if target in LOWERINGS:
                 raise ValueError(f"{target} is lowered twice")
-            LOWERINGS[target] = Lowering(
-                target, fn, tuple(n for n in names if n != "result"), promote, to, opmath, "result" in names
-            )
+            LOWERINGS[target] = Lowering(target, fn, names, promote, to, opmath, wants_result)
         return fn
 
     return register
@@ -158,14 +157,10 @@ def apply(lowering: Lowering, arguments: dict[str, Any], defaults: dict[str, Any
         promote(lowering, given)
     elif lowering.opmath:
         given = {name: _widen(value) for name, value in given.items()}
-    call = {_python_name(lowering, name): value for name, value in given.items()}
+    call = {lowering.parameters[name]: value for name, value in given.items()}
     if lowering.wants_result:
         call["result"] = result
     return lowering.fn(**call)
-
-
-def _python_name(lowering: Lowering, name: str) -> str:
-    return name if name in inspect.signature(lowering.fn).parameters else f"{name}_"
 
 
 def _check_left_out(name: str, value: Any, default: Any) -> None:
@@ -206,13 +201,11 @@ def as_array(value: Any, dtype: mx.Dtype) -> Any:
         return value if value.dtype == dtype else cast(value, dtype)
     if isinstance(value, HostNumber):
         return number_array(value, dtype)
-    recorder = current()
-    assert recorder is not None, "lowerings run while recording"
     if isinstance(value, bool) and dtype != mx.bool_:
         value = int(value)
     if isinstance(value, int) and mx.issubdtype(dtype, mx.inexact):
         value = float(value)
-    return recorder.scalar(complex(value) if dtype == mx.complex64 else value, dtype)
+    return active().scalar(complex(value) if dtype == mx.complex64 else value, dtype)
 
 
 def _widen(value: Any) -> Any:

@@ -224,9 +224,7 @@ class Recorder:
             self.instrs = inner
         return result
 
-    def append(
-        self, schema: Instruction, args: tuple[Any, ...], numbers: tuple[int, ...] | None = None
-    ) -> Any:
+    def append(self, schema: Instruction, args: tuple[Any, ...]) -> Any:
         """Run a checked call on the examples, append it, wrap its results."""
         runs = [self._run_example(schema, args, i) for i in range(self.examples)]
         if schema.returns == "nothing":

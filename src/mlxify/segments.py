@@ -33,12 +33,7 @@ def compile_works() -> bool:
 
 
 def plan(
-    instrs: list[Instr],
-    fixed: set[int],
-    results: list[Any],
-    numbers: set[int],
-    size: int,
-    constants: dict[int, Any],
+    instrs: list[Instr], results: list[Any], numbers: set[int], size: int, constants: dict[int, Any]
 ) -> list[Step]:
     """The steps of a method: compiled segments, and between them the instructions that wait for values."""
     pieces: list[list[Instr]] = [[]]
@@ -54,7 +49,7 @@ def plan(
         if INSTRUCTIONS[piece[0].op].sync:
             steps += build_steps(piece, {n for i in piece for n in (*refs(i.args), *i.outputs)})
         else:
-            steps.append(Segment(piece, fixed, later, numbers, size, constants))
+            steps.append(Segment(piece, later, numbers, size, constants))
         later |= {n for i in piece for n in refs(i.args)}
     return steps[::-1]
 
@@ -65,24 +60,23 @@ class Segment:
     def __init__(
         self,
         instrs: list[Instr],
-        fixed: set[int],
         later: set[int],
         numbers: set[int],
         size: int,
         constants: dict[int, Any],
     ) -> None:
         defined = {o for i in instrs for o in i.outputs}
-        used = {n for i in instrs for n in refs(i.args)} - defined - fixed
+        used = {n for i in instrs for n in refs(i.args)} - defined
+        inner = {n: constants[n] for n in used & constants.keys()}
+        used -= constants.keys()
         made = sorted(defined & later)
         self.arrays_in = sorted(used - numbers)
         self.numbers_in = sorted(used & numbers)
         self.arrays_out = [n for n in made if n not in numbers]
         self.numbers_out = [n for n in made if n in numbers]
-        inner = {n: c for n, c in constants.items() if any(n in refs(i.args) for i in instrs)}
-        targets = [*self.arrays_in, *self.numbers_in]
-        self.run = Runner(
-            size, inner, targets, instrs, [Ref(n) for n in [*self.arrays_out, *self.numbers_out]]
-        )
+        results = [Ref(n) for n in [*self.arrays_out, *self.numbers_out]]
+        steps = build_steps(instrs, {*inner, *results})
+        self.run = Runner(size, inner, [*self.arrays_in, *self.numbers_in], results, steps)
         self.traces: OrderedDict[Any, tuple[Any, list[Any]]] = OrderedDict()
 
     def __call__(self, slots: list[Any]) -> None:

@@ -15,21 +15,13 @@ class Runner:
     """Runs steps over slots: a function from the values of `targets` to those of `results`."""
 
     def __init__(
-        self,
-        size: int,
-        constants: dict[int, Any],
-        targets: list[int],
-        instrs: list[Instr],
-        results: list[Any],
-        steps: list[Step] | None = None,
+        self, size: int, constants: dict[int, Any], targets: list[int], results: list[Any], steps: list[Step]
     ) -> None:
-        self.size, self.constants, self.targets, self.results = size, constants, targets, results
-        self.steps = build_steps(instrs, {*constants, *refs(results)}) if steps is None else steps
+        self.targets, self.results, self.steps = targets, results, steps
+        self.slots: list[Any] = [constants.get(number) for number in range(size)]
 
     def __call__(self, values: list[Any]) -> list[Any]:
-        slots: list[Any] = [None] * self.size
-        for number, value in self.constants.items():
-            slots[number] = value
+        slots = self.slots.copy()
         for number, value in zip(self.targets, values, strict=True):
             slots[number] = value
         for step in self.steps:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 from . import lowering as policy
 from .convert_torch import mlx_dtype, torch_array
 from .errors import ConversionError, MlxifyError, Refusal, UnsupportedOp, UnsupportedOpError, refuse
-from .graph import functional_name, needed_nodes, plain_op, target_name
+from .graph import functional_name, is_mutable, needed_nodes, plain_op, target_name
 from .optimize import finish
 from .origin import node_source, unsupported_op
 from .program import RANDOM_STATE, Input, Method, Source, Spec
@@ -158,8 +158,7 @@ class Tracer:
         self.recorder.source = self._source(node)
         try:
             result = self._apply(node, env)
-            target = plain_op(node.target)
-            if getattr(target, "_schema", None) is not None and target._schema.is_mutable:
+            if is_mutable(node.target):
                 self._rebind(node, env, result)
             return result
         except (Refusal, DynamicValueError, NotImplementedError) as refusal:
@@ -209,12 +208,12 @@ class Tracer:
         return self._reconcile(policy.apply(found, arguments, defaults, None), node.meta.get("val"))
 
     def _rebind(self, node: Node, env: dict[Node, Any], result: Any) -> None:
-        """After an in-place op its target's name means the new value (see export.is_simple_mutation)."""
+        """After an in-place op its target's name means the new value (see decompose.is_simple_mutation)."""
         target = node.args[0]
         if isinstance(target, Node):
             env[target] = result
 
-    def _arguments(self, node: Node, env: dict[Node, Any], names: tuple[str, ...]) -> tuple[dict, dict]:
+    def _arguments(self, node: Node, env: dict[Node, Any], names: Iterable[str]) -> tuple[dict, dict]:
         schema = getattr(plain_op(node.target), "_schema", None)
         args = [self._argument(a, env) for a in node.args]
         kwargs = {k: self._argument(v, env) for k, v in node.kwargs.items()}

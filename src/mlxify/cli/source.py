@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ..errors import ConversionError, MissingExtraError
-from .inputs import InputValue, to_numpy
+from ..inputs import to_numpy
+from .inputs import InputValue
 
 if TYPE_CHECKING:
     import torch

@@ -13,8 +13,9 @@ from ..lowering import HALVES, lowers
 from .arithmetic import add, literal, multiply, widen
 from .compare import equal, greater_equal, where
 from .create import arange
+from .device import on_cpu
 from .join import repeat
-from .linear import matmul, on_cpu
+from .linear import matmul
 from .reduce import logsumexp, total
 from .shape import broadcast_to, expand_dims, product, reshape, squeeze, swapped
 from .softmax import safe_softmax

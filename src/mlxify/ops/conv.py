@@ -11,7 +11,8 @@ import mlx.core as mx
 
 from ..isa import Array, Int, instruction
 from ..lowering import HALVES, lowers
-from .linear import on_cpu, product
+from .device import on_cpu
+from .linear import product
 from .patches import each, overlapped, window_count, window_view
 from .shape import MAX_SIZE, check_sizes, expand_dims, reshape, squeeze, transpose
 

@@ -10,7 +10,8 @@ from ..isa import Array, cast, instruction
 from ..lowering import lowers
 from .arithmetic import add, multiply, subtract, widen
 from .compare import less, where
-from .unary import abs_, exp, exp_of, horner, log, log1p, negative, on_cpu
+from .device import on_cpu
+from .unary import abs_, exp, exp_of, horner, log, log1p, negative
 
 
 @instruction

@@ -10,6 +10,7 @@ from ..isa import Array, cast, instruction
 from ..lowering import HALVES, lowers
 from .arithmetic import add, literal, multiply, subtract
 from .axes import axis_of
+from .device import on_cpu
 from .join import roll
 from .shape import reshape, transpose
 
@@ -40,11 +41,6 @@ def matmul(x: Array, y: Array) -> Array:
 def addmm(c: Array, x: Array, y: Array, alpha: float, beta: float) -> Array:
     """beta * c + alpha * (x @ y), rounded once. Floats of one dtype; c broadcasts, and is not read if beta is 0."""
     return product_sum(c, x, y, alpha, beta)
-
-
-def on_cpu() -> bool:
-    """Whether instructions run on MLX's CPU device now."""
-    return mx.default_device().type == mx.DeviceType.cpu
 
 
 def product(x: mx.array, y: mx.array) -> mx.array:

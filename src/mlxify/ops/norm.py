@@ -10,7 +10,7 @@ from ..lowering import lowers
 from .arithmetic import add, divide, multiply, subtract
 from .axes import axis_of
 from .create import full
-from .linear import on_cpu
+from .device import on_cpu
 from .reduce import mean, sum_, total, var
 from .shape import product, reshape
 from .softmax import widen

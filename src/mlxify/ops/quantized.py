@@ -12,9 +12,9 @@ from ..lowering import HALVES, lowers
 from .arithmetic import add, literal, multiply, subtract, widen
 from .bitwise import bitwise_and, right_shift
 from .cast import view
+from .device import on_cpu
 from .experts import gather_mm, matrix_numbers
 from .join import repeat, stack
-from .linear import on_cpu
 from .shape import expand_dims, product, reshape, swapped
 
 BITS = (2, 3, 4, 5, 6, 8)

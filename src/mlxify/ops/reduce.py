@@ -13,8 +13,9 @@ from ..lowering import HALVES, lowers
 from .arithmetic import divide, is_integral, literal
 from .axes import axes_of, axis_of
 from .compare import equal, where
+from .device import on_cpu
 from .shape import reshape
-from .unary import exp_of, on_cpu
+from .unary import exp_of
 
 PIECE = 256
 """Elements that MLX's CPU backend may add up one after another in float32."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..isa import Array, Int, instruction
 from ..lowering import HALVES, lowers
-from .linear import on_cpu
+from .device import on_cpu
 
 MAX_DIMS = 1 << 16
 

@@ -14,10 +14,10 @@ from .axes import axis_of
 from .bitwise import bitwise_or, bitwise_xor
 from .compare import equal, not_equal, where
 from .create import arange
+from .device import on_cpu
 from .join import concatenate
 from .reduce import PIECE, accumulator
 from .shape import reshape, slice_
-from .unary import on_cpu
 
 
 @instruction

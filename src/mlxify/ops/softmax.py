@@ -11,10 +11,11 @@ from ..isa import Array, cast, instruction
 from ..lowering import HALVES, lowers
 from .arithmetic import literal, subtract, widen
 from .compare import equal, where
+from .device import on_cpu
 from .reduce import all_, logsumexp, max_, normal_axes, total
 from .scan import along
 from .shape import reshape
-from .unary import exp_of, on_cpu
+from .unary import exp_of
 
 
 @instruction

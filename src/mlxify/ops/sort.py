@@ -9,11 +9,11 @@ import mlx.core as mx
 from ..errors import refuse
 from ..isa import Array, Int, instruction
 from ..lowering import lowers
+from .device import on_cpu
 from .index import take_along_axis
 from .reduce import normal_axes
 from .scan import along
 from .shape import slice_at, squeeze
-from .unary import on_cpu
 
 Side = Literal["left", "right"]
 

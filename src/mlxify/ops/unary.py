@@ -14,6 +14,7 @@ from ..lowering import lowers
 from .arithmetic import divide, is_integral, literal, maximum, minimum, multiply, power, subtract
 from .cast import view
 from .compare import equal, less, not_equal, where
+from .device import on_cpu
 
 
 @instruction
@@ -205,11 +206,6 @@ _TANH_BELOW = (4.89352518554385e-03, 2.26843463243900e-03, 1.18534705686654e-04,
 _E32 = 2.71828174591064453125
 """e as a float32, and what log(e) - log(_E32) is."""
 _E32_REST = 3.0365417e-8
-
-
-def on_cpu() -> bool:
-    """Whether arrays are being computed on the CPU."""
-    return mx.default_device().type == mx.cpu
 
 
 def horner(x: Any, coefficients: tuple[float, ...]) -> Any:
