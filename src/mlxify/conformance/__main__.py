@@ -68,7 +68,7 @@ def _progress(done: int, total: int, row: Row) -> None:
 
 def _print_details(row: Row, everything: bool) -> None:
     for category, details in row.details.items():
-        if category in FAILURES or (everything and category != "eager error"):
+        if category in FAILURES or everything:
             for detail in details:
                 print(
                     f"{row.entry.key} {row.entry.dtype} {category} ({row.counts[category]}): {detail}",

@@ -10,11 +10,9 @@ import torch
 
 import mlxify
 
-from .judge import CATEGORIES
+from .judge import CATEGORIES, JUDGED, PASSES
 from .pool import Row
-from .samples import is_core, op_infos
-
-JUDGED = ("pass", "wrong", "unsupported", "error", "crash", "timeout")
+from .samples import is_core
 
 
 def totals(rows: list[Row]) -> Counter[str]:
@@ -25,16 +23,14 @@ def summary_line(title: str, rows: list[Row]) -> str:
     """`core: 1234 of 1250 samples pass (98.7 %): …`"""
     counts = totals(rows)
     judged = sum(counts[c] for c in JUDGED)
-    share = 100 * counts["pass"] / judged if judged else 0.0
+    passed = sum(counts[c] for c in PASSES)
+    share = 100 * passed / judged if judged else 0.0
     rest = ", ".join(f"{counts[c]} {c}" for c in CATEGORIES if c != "pass" and counts[c])
-    return f"{title}: {counts['pass']} of {judged} samples pass ({share:.1f} %)" + (
-        f"; {rest}" if rest else ""
-    )
+    return f"{title}: {passed} of {judged} samples pass ({share:.2f} %)" + (f"; {rest}" if rest else "")
 
 
 def closing_lines(rows: list[Row]) -> list[str]:
-    infos = op_infos()
-    core = [row for row in rows if is_core(infos[row.entry.key])]
+    core = [row for row in rows if is_core(row.entry.key)]
     lines = [summary_line("core", core), summary_line("all", rows)]
     for dtype in sorted({row.entry.dtype for row in rows}):
         lines.append(summary_line(f"  {dtype}", [row for row in rows if row.entry.dtype == dtype]))
@@ -87,8 +83,8 @@ def _cell(row: Row | None) -> str:
     judged = sum(row.counts[c] for c in JUDGED)
     if not judged:
         return "not exportable" if row.counts["not exportable"] else "–"
-    rest = ", ".join(f"{row.counts[c]} {c}" for c in JUDGED if c != "pass" and row.counts[c])
-    return f"{row.counts['pass']}/{judged}" + (f" ({rest})" if rest else "")
+    rest = ", ".join(f"{row.counts[c]} {c}" for c in JUDGED if c not in PASSES and row.counts[c])
+    return f"{sum(row.counts[c] for c in PASSES)}/{judged}" + (f" ({rest})" if rest else "")
 
 
 def _reasons(rows: list[Row]) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +12,7 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..errors import MissingExtraError
 
@@ -27,22 +30,37 @@ class Entry:
 
 
 class SampleModule(torch.nn.Module):
-    """Calls an operator; its inputs are the sample's tensors, all else is closed over."""
+    """Calls an operator; its inputs are the sample's tensors, all else is closed over.
 
-    def __init__(self, op: Any, spec: Any, leaves: list[Any]) -> None:
+    An operator that writes into a tensor it is given gets a copy: a program never writes into its caller's arrays.
+    """
+
+    def __init__(self, op: Any, spec: Any, leaves: list[Any], copies: bool = False) -> None:
         super().__init__()
-        self.op, self.spec = op, spec
+        self.op, self.spec, self.copies = op, spec, copies
         self.others = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self.places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
-    def forward(self, *tensors: torch.Tensor) -> Any:
+    def arguments(self, tensors: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and keyword arguments of the operator with these tensors."""
         leaves = list(self.others)
         for place, tensor in zip(self.places, tensors, strict=True):
             leaves[place] = tensor
         first, args, kwargs = pytree.tree_unflatten(leaves, self.spec)
-        return self.op(first, *args, **kwargs)
+        return (first, *args), kwargs
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        args, kwargs = self.arguments(tuple(t.clone() for t in tensors) if self.copies else tensors)
+        return self.op(*args, **kwargs)
+
+    def with_others(self, others: list[Any]) -> SampleModule:
+        """The same call with other values for what is no tensor."""
+        other = SampleModule(self.op, self.spec, others, self.copies)
+        other.places = self.places
+        return other
 
 
+@functools.cache
 def op_infos() -> dict[str, Any]:
     """All entries of op_db by name and variant."""
     try:
@@ -58,27 +76,52 @@ def entries(only: list[str], dtypes: list[str], core: bool) -> list[Entry]:
     for key, op in op_infos().items():
         if only and not any(fnmatch.fnmatchcase(key, pattern) for pattern in only):
             continue
-        if core and not is_core(op):
+        if core and not is_core(key):
             continue
         supported = op.supported_dtypes("cpu")
         found += [Entry(key, dtype) for dtype in dtypes if getattr(torch, dtype) in supported]
     return found
 
 
-def is_core(op: Any) -> bool:
-    """Whether an entry's ATen op, or what PyTorch's own decomposition of it names first, is tagged core.
+class _Dispatched(TorchDispatchMode):
+    """Collects the ops that a call dispatches."""
 
-    An entry counts when any overload of `torch.ops.aten.<its aten_name>` carries torch.Tag.core, or when that op is
-    composite or decomposed by default and an overload of its functional name without leading underscore does.
+    def __init__(self) -> None:
+        super().__init__()
+        self.ops: set[Any] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.ops.add(func)
+        return func(*args, **(kwargs or {}))
+
+
+@functools.cache
+def is_core(key: str) -> bool:
+    """Whether an entry is core ATen: an overload of its op is tagged so, or its first sample dispatches tagged ops only.
+
+    conv2d, layer_norm, hstack and the like are no core ops themselves, but reach core ops and nothing else.
     """
-    names = {op.aten_name, op.name.split(".")[-1], f"_{op.aten_name}", f"{op.aten_name}_with_indices"}
-    for name in names:
-        packet = getattr(torch.ops.aten, name, None)
-        if packet is not None and any(
-            torch.Tag.core in getattr(packet, overload).tags for overload in packet.overloads()
-        ):
-            return True
-    return False
+    op = op_infos()[key]
+    if any(_tagged(name) for name in (op.aten_name, op.name.split(".")[-1])):
+        return True
+    supported = op.supported_dtypes("cpu")
+    dtype = next((d for d in DTYPES if getattr(torch, d) in supported), None)
+    if dtype is None:
+        return False
+    try:
+        module, tensors = next(samples(Entry(key, dtype), 1))
+        with _Dispatched() as dispatched, torch.no_grad():
+            module(*tensors)
+    except Exception:  # no samples, or none that runs: no core op is known to be behind it
+        return False
+    return bool(dispatched.ops) and all(torch.Tag.core in op.tags for op in dispatched.ops)
+
+
+def _tagged(name: str) -> bool:
+    packet = getattr(torch.ops.aten, name, None)
+    return packet is not None and any(
+        torch.Tag.core in getattr(packet, overload).tags for overload in packet.overloads()
+    )
 
 
 def samples(entry: Entry, limit: int | None) -> Iterator[tuple[SampleModule, tuple[torch.Tensor, ...]]]:
@@ -88,5 +131,16 @@ def samples(entry: Entry, limit: int | None) -> Iterator[tuple[SampleModule, tup
     found = op.sample_inputs("cpu", getattr(torch, entry.dtype), requires_grad=False)
     for sample in itertools.islice(found, limit):
         leaves, spec = pytree.tree_flatten((sample.input, tuple(sample.args), dict(sample.kwargs)))
+        tensors = tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
         module = SampleModule(op.op, spec, leaves).eval()
-        yield module, tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
+        module.copies = _writes(module, tensors)
+        yield module, tensors
+
+
+def _writes(module: SampleModule, tensors: tuple[torch.Tensor, ...]) -> bool:
+    """Whether the operator changes a tensor it is given."""
+    copies = tuple(t.clone() if t.layout == torch.strided else t for t in tensors)
+    before = [t._version for t in copies]
+    with contextlib.suppress(Exception), torch.no_grad():
+        module(*copies)
+    return before != [t._version for t in copies]

@@ -1,0 +1,185 @@
+"""Whether a result is PyTorch's: shapes and dtypes always, values by dtype, and what is not unique by its meaning."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from ..inputs import to_numpy
+from ..tree import Output
+from .meaning import MEANINGS
+from .samples import SampleModule
+
+# Relative and absolute, by dtype: torch.testing's own defaults times four, since a sample may be a chain of several
+# roundings in another order. float64: MLX computes transcendental functions of it to about 1e-8.
+TOLERANCES = {
+    torch.float32: (1.3e-6 * 4, 1e-5),
+    torch.float64: (1e-7 * 4, 1e-7),
+    torch.complex64: (1.3e-6 * 4, 1e-5),
+    torch.float16: (1e-3 * 4, 1e-5 * 40),
+    torch.bfloat16: (1.6e-2, 1e-5 * 40),
+}
+# Where PyTorch itself is off the exact result by more than the tolerance (half-precision sums, ill-conditioned
+# matrices), a result counts if its error is at most this many times PyTorch's: the roundings differ in order only.
+ERROR_RATIO = 8.0
+# A result whose exact value PyTorch misses by more than this share of the largest value measures nothing.
+MEANINGFUL = 0.05
+UNINITIALISED = (
+    "empty",
+    "new_empty",
+    "resize",
+    "empty_like",
+    "empty_strided",
+    "empty_permuted",
+    "new_empty_strided",
+)
+WIDE = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex64: torch.complex128,
+    torch.complex32: torch.complex128,
+}
+
+
+def mismatch(
+    key: str, module: SampleModule, tensors: tuple[torch.Tensor, ...], actual: Any, expected: Any
+) -> tuple[str, bool]:
+    """What differs, or "" when nothing does; and whether the error bound had to decide (`ERROR_RATIO`)."""
+    got, wanted = pytree.tree_leaves(plain(actual)), pytree.tree_leaves(expected)
+    if len(got) != len(wanted):
+        return f"{len(got)} outputs, PyTorch has {len(wanted)}", False
+    for index, (a, e) in enumerate(zip(got, wanted, strict=True)):
+        if problem := _kind_mismatch(a, e):
+            return f"output {index}: {problem}", False
+    differing = {
+        i: p for i, (a, e) in enumerate(zip(got, wanted, strict=True)) if (p := _value_mismatch(a, e))
+    }
+    if not differing or is_random(key, module, tensors, expected):
+        return "", False
+    results = [_to_torch(a) if isinstance(a, mx.array) else a for a in got]
+    meaning = MEANINGS.get(key)
+    if meaning is not None and meaning(module.arguments(tensors), results, wanted, list(differing)):
+        return "", False
+    exact = _exact(module, tensors)
+    for index, problem in differing.items():
+        if exact is None or not _within_error(results[index], wanted[index], exact[index]):
+            return f"output {index}: {problem}", False
+    return "", True
+
+
+def plain(value: Any) -> Any:
+    """Structured outputs as tuples, so that torch's pytree takes them apart."""
+    if isinstance(value, Output):
+        return tuple(plain(v) for v in value.values())
+    return type(value)(plain(v) for v in value) if type(value) in (list, tuple) else value
+
+
+def eager(module: SampleModule, tensors: tuple[torch.Tensor, ...], seed: int = 1) -> Any:
+    """PyTorch's own result; the inputs are left as they are."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        return module(*[t.clone() for t in tensors])
+
+
+def is_random(key: str, module: SampleModule, tensors: tuple[torch.Tensor, ...], expected: Any) -> bool:
+    """Whether other seeds give other results: then only shapes and dtypes can agree."""
+    if key.removeprefix("_refs.") in UNINITIALISED:
+        return True
+    for seed in range(2, 10):
+        with contextlib.suppress(Exception):
+            again = pytree.tree_leaves(eager(module, tensors, seed))
+            if not all(_same(a, b) for a, b in zip(pytree.tree_leaves(expected), again, strict=True)):
+                return True
+    return False
+
+
+def _same(a: Any, b: Any) -> bool:
+    if not isinstance(a, torch.Tensor) or a.layout != torch.strided:
+        return True
+    return a.shape == b.shape and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
+
+
+def _kind_mismatch(a: Any, e: Any) -> str:
+    """Differences in what kind of value it is."""
+    if not isinstance(e, torch.Tensor):
+        return ""
+    if not isinstance(a, mx.array):
+        return f"a {type(a).__name__}, PyTorch has a tensor"
+    name = str(a.dtype).removeprefix("mlx.core.").removesuffix("_")
+    if name != str(e.dtype).removeprefix("torch."):
+        return f"dtype {name}, PyTorch has {e.dtype}"
+    if tuple(a.shape) != tuple(e.shape):
+        return f"shape {list(a.shape)}, PyTorch has {list(e.shape)}"
+    return ""
+
+
+def _value_mismatch(a: Any, e: Any) -> str:
+    if not isinstance(e, torch.Tensor):
+        value: Any = a.item() if isinstance(a, mx.array) else a
+        close = value == e or (value != value and e != e)
+        if not close and isinstance(e, float):
+            close = math.isclose(value, e, rel_tol=1e-5)
+        return "" if close else f"{value!r}, PyTorch has {e!r}"
+    x, y = _to_torch(a), e.detach().resolve_conj().resolve_neg()
+    if e.dtype in TOLERANCES:
+        rtol, atol = TOLERANCES[e.dtype]
+        bad = ~torch.isclose(_widened(x), _widened(y), rtol=rtol, atol=atol, equal_nan=True)
+    else:
+        bad = x != y
+    if not bad.any():
+        return ""
+    place = tuple(torch.nonzero(bad)[0].tolist())
+    return f"{int(bad.sum())} of {bad.numel()} values, at {list(place)} {x[place].item()!r}, PyTorch has {y[place].item()!r}"
+
+
+def _to_torch(array: mx.array) -> torch.Tensor:
+    if array.dtype == mx.bfloat16:
+        return torch.from_numpy(np.array(array.astype(mx.float32))).bfloat16()
+    return torch.from_numpy(np.array(to_numpy(array)))
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(WIDE.get(tensor.dtype, tensor.dtype))
+
+
+def _exact(module: SampleModule, tensors: tuple[torch.Tensor, ...]) -> list[Any] | None:
+    """The sample computed by PyTorch in double precision throughout, or None where that fails."""
+    leaves = [WIDE.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf for leaf in module.others]
+    default = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        return pytree.tree_leaves(eager(module.with_others(leaves), tuple(_widened(t) for t in tensors)))
+    except Exception:
+        return None
+    finally:
+        torch.set_default_dtype(default)
+
+
+def _within_error(x: Any, pytorch: Any, exact: Any) -> bool:
+    """Whether x is as close to the exact result as PyTorch's own is, within ERROR_RATIO and the dtype's tolerance."""
+    if not isinstance(exact, torch.Tensor) or pytorch.dtype not in TOLERANCES or exact.shape != pytorch.shape:
+        return False
+    x, pytorch, exact = _widened(x), _widened(pytorch.detach()), _widened(exact)
+    finite = torch.isfinite(exact) & torch.isfinite(pytorch)
+    if not finite.any():
+        return False
+    limit = torch.finfo(torch.float16).max if pytorch.dtype == torch.float16 else math.inf
+    unbounded = torch.isfinite(x) & ~torch.isfinite(pytorch) & (exact.abs() <= limit)
+    theirs = (pytorch - exact)[finite].abs().max()
+    if theirs > MEANINGFUL * exact[finite].abs().max():
+        return False
+    rtol, atol = TOLERANCES[_narrow(pytorch)]
+    close = (x - exact).abs() <= ERROR_RATIO * theirs + atol + rtol * exact.abs()
+    placed = (x == pytorch) | (torch.isnan(x) & torch.isnan(pytorch))
+    return bool((torch.where(finite | unbounded, close, placed)).all())
+
+
+def _narrow(tensor: torch.Tensor) -> torch.dtype:
+    return torch.complex64 if tensor.is_complex() else torch.float32
