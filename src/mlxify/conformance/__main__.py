@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
         "--jobs", type=int, default=os.cpu_count() or 1, help="worker processes; default %(default)s"
     )
     p.add_argument(
-        "--timeout", type=float, default=300, help="seconds an entry may take; default %(default)s"
+        "--timeout", type=float, default=120, help="seconds a sample may take; default %(default)s"
     )
     p.add_argument("--json", type=Path, metavar="FILE", help="write one record an entry")
     p.add_argument("--markdown", type=Path, metavar="FILE", help="write the coverage page")

@@ -8,12 +8,15 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from typing import Any
+
+import torch
 
 from .judge import Verdict, judge, quiet
 from .samples import Entry, samples
 
 SHOWN = 3
+# Processes an entry may end or hang before the rest of its samples is given up.
+MAX_RESTARTS = 20
 
 
 @dataclass
@@ -32,43 +35,83 @@ class Row:
             shown.append(verdict.detail)
 
 
-def run_entry(entry: Entry, limit: int | None) -> Row:
-    """Judge all samples of one entry, in this process."""
-    row, start = Row(entry), time.perf_counter()
+def verdicts(entry: Entry, limit: int | None, start: int = 0) -> Iterator[Verdict]:
+    """The verdicts on an entry's samples, in this process, from the sample at `start`."""
     try:
         for index, (module, tensors) in enumerate(samples(entry, limit)):
-            row.add(judge(entry.key, module, tensors, reload=index == 0))
+            if index >= start:
+                yield judge(entry.key, module, tensors, reload=index == 0)
     except Exception as error:
-        row.add(Verdict("eager error", f"no samples: {type(error).__name__}: {error}"[:300]))
-    row.seconds = time.perf_counter() - start
-    return row
+        yield Verdict("eager error", f"no samples: {type(error).__name__}: {error}"[:300])
 
 
 def _work(pipe: Connection, limit: int | None) -> None:
+    """Answers (entry, start) with the verdicts, one message each, and None at the end."""
     quiet()
-    import torch
-
     torch.set_num_threads(1)
     while True:
-        entry = pipe.recv()
-        if entry is None:
-            return
-        pipe.send(run_entry(entry, limit))
+        entry, start = pipe.recv()
+        for verdict in verdicts(entry, limit, start):
+            pipe.send(verdict)
+        pipe.send(None)
 
 
 class _Worker:
-    def __init__(self, limit: int | None) -> None:
+    """A process that judges one entry at a time, and starts anew after the sample that ended or hung it."""
+
+    def __init__(self, limit: int | None, timeout: float) -> None:
+        self.limit, self.timeout = limit, timeout
+        self.row: Row | None = None
+        self._start()
+
+    def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
-        self.process = context.Process(target=_work, args=(other, limit), daemon=True)
+        self.process = context.Process(target=_work, args=(other, self.limit), daemon=True)
         self.process.start()
         other.close()
-        self.entry: Entry | None = None
-        self.since = 0.0
 
     def give(self, entry: Entry) -> None:
-        self.entry, self.since = entry, time.monotonic()
-        self.pipe.send(entry)
+        self.row, self.began = Row(entry), time.monotonic()
+        self._ask(0)
+
+    def _ask(self, start: int) -> None:
+        assert self.row is not None
+        self.heard = time.monotonic()
+        self.pipe.send((self.row.entry, start))
+
+    def collect(self) -> Row | None:
+        """The row, once it is complete."""
+        assert self.row is not None
+        try:
+            while self.pipe.poll():
+                self.heard = time.monotonic()
+                verdict = self.pipe.recv()
+                if verdict is None:
+                    self.row.seconds = time.monotonic() - self.began
+                    return self.row
+                self.row.add(verdict)
+        except (EOFError, OSError):
+            self.process.join()
+            self._skip(
+                Verdict("crash", f"sample {self._judged()}: the process ended with {self.process.exitcode}")
+            )
+        if time.monotonic() - self.heard > self.timeout:
+            self._skip(Verdict("timeout", f"sample {self._judged()}: no result after {self.timeout:.0f} s"))
+        lost = self.row.counts["crash"] + self.row.counts["timeout"]
+        return self.row if lost > MAX_RESTARTS else None
+
+    def _judged(self) -> int:
+        assert self.row is not None
+        return self.row.counts.total()
+
+    def _skip(self, verdict: Verdict) -> None:
+        """Count the sample that ended the process, and go on with the next one in a new process."""
+        assert self.row is not None
+        self.stop()
+        self.row.add(verdict)
+        self._start()
+        self._ask(self._judged())
 
     def stop(self) -> None:
         self.process.kill()
@@ -77,43 +120,20 @@ class _Worker:
 
 
 def run_all(entries: list[Entry], jobs: int, limit: int | None, timeout: float) -> Iterator[Row]:
-    """Rows as they are finished."""
+    """Rows as they are finished; `timeout` in seconds a sample, the first one's imports included."""
     waiting = list(reversed(entries))
-    workers = [_Worker(limit) for _ in range(min(jobs, len(entries)))]
+    workers = [_Worker(limit, timeout) for _ in range(min(jobs, len(entries)))]
     for worker in workers:
         worker.give(waiting.pop())
     while workers:
         wait([worker.pipe for worker in workers], timeout=1.0)
         for worker in list(workers):
-            row = _collect(worker, timeout)
+            row = worker.collect()
             if row is None:
                 continue
             yield row
-            if row.counts["crash"] or row.counts["timeout"]:
-                worker.stop()
-                workers.remove(worker)
-                if waiting:
-                    workers.append(_Worker(limit))
-                    workers[-1].give(waiting.pop())
-            elif waiting:
+            if waiting:
                 worker.give(waiting.pop())
             else:
                 worker.stop()
                 workers.remove(worker)
-
-
-def _collect(worker: _Worker, timeout: float) -> Row | None:
-    """The worker's row if it is finished, has crashed or hangs."""
-    assert worker.entry is not None
-    result: Any = None
-    try:
-        if worker.pipe.poll():
-            result = worker.pipe.recv()
-    except (EOFError, OSError):
-        worker.process.join()
-        result = Row(worker.entry)
-        result.add(Verdict("crash", f"the process ended with {worker.process.exitcode}"))
-    if result is None and time.monotonic() - worker.since > timeout:
-        result = Row(worker.entry)
-        result.add(Verdict("timeout", f"no result after {timeout:.0f} s"))
-    return result

@@ -138,9 +138,8 @@ def samples(entry: Entry, limit: int | None) -> Iterator[tuple[SampleModule, tup
 
 
 def _writes(module: SampleModule, tensors: tuple[torch.Tensor, ...]) -> bool:
-    """Whether the operator changes a tensor it is given."""
+    """Whether the operator dispatches an op that writes into an argument."""
     copies = tuple(t.clone() if t.layout == torch.strided else t for t in tensors)
-    before = [t._version for t in copies]
-    with contextlib.suppress(Exception), torch.no_grad():
+    with _Dispatched() as dispatched, contextlib.suppress(Exception), torch.no_grad():
         module(*copies)
-    return before != [t._version for t in copies]
+    return any(op._schema.is_mutable for op in dispatched.ops)
