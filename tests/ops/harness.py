@@ -86,12 +86,12 @@ def check(case: Case, tmp_path: Path) -> None:
     if case.dynamic is not None:
         shapes = (tuple(case.dynamic),) if isinstance(module, _Function) else tuple(case.dynamic)
     exported = torch.export.export(module, case.args, dynamic_shapes=shapes, strict=False)
-    _check_program(case, module, mlxify.convert(exported), tmp_path)
+    check_program(case, module, mlxify.convert(exported), tmp_path)
     if case.decomposed:
-        _check_program(case, module, mlxify.convert(exported.run_decompositions()), tmp_path)
+        check_program(case, module, mlxify.convert(exported.run_decompositions()), tmp_path)
 
 
-def _check_program(case: Case, module: torch.nn.Module, program: Program, tmp_path: Path) -> None:
+def check_program(case: Case, module: torch.nn.Module, program: Program, tmp_path: Path) -> None:
     path = tmp_path / "case.safetensors"
     program.save(path)
     programs = {"eager": Program(program.graph, compile=False), "loaded": mlxify.load(path, compile=False)}
