@@ -28,12 +28,13 @@ FRESH = (
 
 
 def prepare(program: ExportedProgram) -> ExportedProgram:
-    """Functional and lowerable as far as PyTorch's own decompositions reach; other ops stay as they are."""
+    """Functional, without vmap, lowerable as far as PyTorch's own decompositions reach; other ops stay as they are."""
     nodes = [n for n in _nodes(program.graph_module) if n.op == "call_function"]
     mutating = [n for n in nodes if is_mutable(n.target)]
     missing = [n for n in nodes if lowering.find(functional_name(n.target)) is None]
-    table = decompositions() if any(_decomposes(n.target) for n in missing) else {}
-    if table or not all(is_simple_mutation(n) for n in mutating):
+    table = decompositions() if any(decomposes(n.target) for n in missing) else {}
+    vmapped = any(target_name(n.target) == "torch._add_batch_dim" for n in missing)
+    if table or vmapped or not all(is_simple_mutation(n) for n in mutating):
         decomposed = program.run_decompositions(table)
         _remember_origins(decomposed, {n.name: n for n in nodes})
         return decomposed
@@ -63,7 +64,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     return {op: fn for table in tables for op, fn in table.items() if lowering.find(target_name(op)) is None}
 
 
-def _decomposes(op: Any) -> bool:
+def decomposes(op: Any) -> bool:
+    """Whether PyTorch can say an op by others."""
     if not isinstance(op, torch._ops.OpOverload):
         return False
     known = op in torch._decomp.global_decomposition_table["post_autograd"] or op in default_decompositions()

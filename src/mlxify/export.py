@@ -235,8 +235,8 @@ def build_tree(spec: Any, leaves: list[Tree]) -> Tree:
             return next(queue)
         children = tuple(build(child) for child in node.children())
         kind, context = node.type, node.context
-        if kind in (tuple, list):
-            return (kind.__name__, children)
+        if kind in (tuple, list, torch.Size):
+            return ("list" if kind is list else "tuple", children)
         if kind is dict:
             return ("dict", tuple(context), children)
         named = (

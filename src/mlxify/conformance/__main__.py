@@ -64,6 +64,8 @@ def _progress(done: int, total: int, row: Row) -> None:
         print(
             f"\r\033[K{done}/{total} {row.entry.key} {row.entry.dtype}", end="", file=sys.stderr, flush=True
         )
+    elif done % 100 == 0:
+        print(f"{done} of {total} entries", file=sys.stderr, flush=True)
 
 
 def _print_details(row: Row, everything: bool) -> None:

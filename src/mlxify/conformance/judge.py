@@ -61,11 +61,22 @@ def judge(key: str, module: SampleModule, tensors: tuple[torch.Tensor, ...], rel
         op = error.ops[0]
         return Verdict("unsupported", f"{op.target}: {op.reason}")
     except Exception as error:
+        if (fault := _export_fault(exported, tensors)) is not None:
+            return Verdict("not exportable", f"{shown}: {fault}")
         return Verdict("error", f"{shown}: {type(error).__name__}: {first_line(error)}")
     problem, bounded = mismatch(key, module, tensors, actual, expected)
     if problem:
         return Verdict("wrong", f"{shown}: {problem}")
     return Verdict(PASSES[bounded])
+
+
+def _export_fault(exported: Any, tensors: tuple[torch.Tensor, ...]) -> str | None:
+    """Why the exported program does not run in PyTorch itself (its own run-time assertions), if it does not."""
+    try:
+        exported.module()(*tensors)
+    except Exception as error:
+        return f"the exported program fails in PyTorch, too: {first_line(error)}"
+    return None
 
 
 def _dense(leaf: Any) -> bool:

@@ -208,7 +208,9 @@ def batch_norm_with_update(input, weight, bias, running_mean, running_var, momen
 def _batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps):
     """The normalised x, the batch's mean and 1 / sqrt(variance + eps), the running statistics after the batch."""
     if not training:
-        return [_by_statistics(x, weight, bias, running_mean, running_var, eps), *[None] * 4]
+        nothing = full([0], 0, x.dtype)  # statistics of the batch that were not taken
+        normed = _by_statistics(x, weight, bias, running_mean, running_var, eps)
+        return [normed, nothing, nothing, running_mean, running_var]
     wide = widen(x)
     axes = [a for a in range(x.ndim) if a != 1]
     center, variance = mean(wide, axes, False), var(wide, axes, 0.0, False)
