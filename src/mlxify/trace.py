@@ -142,7 +142,8 @@ class Tracer:
             elif node.op == "call_function" and node in needed:
                 env[node] = self._lower(node, env)
         output = next(n for n in graph.nodes if n.op == "output")
-        return [self._argument(a, env) for a in output.args[0]]
+        outputs = output.args[0]
+        return [self._argument(a, env) for a in ([outputs] if isinstance(outputs, Node) else outputs)]
 
     def _attribute(self, module: GraphModule, node: Node) -> Any:
         value: Any = module
