@@ -14,7 +14,7 @@ LAYERS = [
     ["errors", "tree"],
     ["program"],
     ["record", "isa"],
-    ["lowering", "patterns"],
+    ["lowering", "calls", "patterns"],
     ["ops"],
     [
         "optimize",
@@ -32,7 +32,7 @@ LAYERS = [
         "profile",
     ],
     ["convert_torch", "torch_ops", "symbols", "graph", "origin"],
-    ["trace", "decompose"],
+    ["plan", "trace", "decompose"],
     ["export"],
     ["llm", "check", "support", "conformance"],
     ["cli"],

@@ -70,13 +70,24 @@ def functional_name(target: Any) -> str:
 def needed_nodes(graph: torch.fx.Graph) -> set[Node]:
     """The nodes that an output, a mutation or an assertion depends on."""
     needed: set[Node] = set()
-    stack = [n for n in graph.nodes if n.op == "output" or _has_effect(n)]
+    stack = effects(graph)
     while stack:
         node = stack.pop()
         if node not in needed:
             needed.add(node)
             stack.extend(node.all_input_nodes)
     return needed
+
+
+def effects(graph: torch.fx.Graph) -> list[Node]:
+    """The outputs, the mutations and the assertions."""
+    return [n for n in graph.nodes if n.op == "output" or _has_effect(n)]
+
+
+def is_last_use(node: Node) -> bool:
+    """Whether an in-place op is the only user of what it writes to, as good as its functional form if that is fresh."""
+    target = node.args[0] if node.args else None
+    return isinstance(target, Node) and target.op == "call_function" and list(target.users) == [node]
 
 
 def _has_effect(node: Node) -> bool:

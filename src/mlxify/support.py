@@ -1,4 +1,4 @@
-"""Which calls of an exported model convert, and why the others do not."""
+"""Which calls of an exported model convert, which are fused, and why the others are not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from . import ops  # noqa: F401  (registers the lowerings)
 from .decompose import prepare
 from .errors import UnsupportedOpError
 from .graph import SKIPPED, functional_name, target_name
-from .origin import own_call
+from .origin import node_source, own_call
+from .patterns import Match
+from .plan import constants_of, plan_graph
 from .trace import Tracer
 
 
@@ -48,3 +50,38 @@ def op_support(exported: ExportedProgram) -> list[OpSupport]:
             reasons.setdefault(op.target, op.reason)
     rows = [OpSupport(name, n, name not in reasons, reasons.get(name, "")) for name, n in counts.items()]
     return sorted(rows, key=lambda row: (row.supported, row.target))
+
+
+@dataclass(frozen=True)
+class FusionUse:
+    """A fusion at work; or, with a reason, where it nearly was. places: how often, by place in the user's code."""
+
+    fusion: str
+    reason: str
+    places: dict[str, int]
+
+    @property
+    def count(self) -> int:
+        return sum(self.places.values())
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "count": self.count}
+
+
+def fusion_uses(exported: ExportedProgram) -> list[FusionUse]:
+    """What conversion fuses, the most frequent first, then what it nearly does. Writes no program."""
+    prepared = prepare(exported)
+    constants = constants_of(prepared)
+    found: dict[tuple[str, str], Counter[str]] = {}
+    for module in prepared.graph_module.modules():
+        if isinstance(module, GraphModule):
+            plan = plan_graph(module.graph, constants)
+            for match, reason in [*((m, "") for m in plan.fused.values()), *plan.misses]:
+                found.setdefault((match.fusion.name, reason), Counter())[_place(match)] += 1
+    uses = [FusionUse(name, reason, dict(places)) for (name, reason), places in found.items()]
+    return sorted(uses, key=lambda use: (bool(use.reason), -use.count))
+
+
+def _place(match: Match) -> str:
+    source = node_source(match.root.node)
+    return f"{source.line}: {source.code}" if source.code else source.line

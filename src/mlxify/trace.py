@@ -12,11 +12,14 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.fx import GraphModule, Node
 
 from . import lowering as policy
+from .calls import Call
 from .convert_torch import mlx_dtype, torch_array
 from .errors import ConversionError, MlxifyError, Refusal, UnsupportedOp, UnsupportedOpError, refuse
-from .graph import functional_name, is_mutable, needed_nodes, plain_op, target_name
+from .graph import functional_name, is_mutable, plain_op, target_name
 from .optimize import finish
 from .origin import node_source, unsupported_op
+from .patterns import Match
+from .plan import constants_of, plan_graph
 from .program import RANDOM_STATE, Input, Method, Source, Spec
 from .record import DynamicValueError, HostNumber, Recorder, Value, recording
 from .symbols import Symbols
@@ -52,6 +55,8 @@ class Tracer:
         self.weights: dict[str, torch.Tensor] = {}
         self.state: dict[str, torch.Tensor] = {}
         self._sources: dict[Source, int] = {}
+        self._constants = constants_of(program)
+        self.fused: dict[Node, Match] = {}
         self._mutated = {
             spec.target for spec in self.signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION
         }
@@ -135,11 +140,12 @@ class Tracer:
     def run_graph(self, module: GraphModule, env: dict[Node, Any]) -> list[Any]:
         """Record a graph's needed nodes; `env` holds its placeholders' values. Returns its outputs, flat."""
         graph = module.graph
-        needed = needed_nodes(graph)
+        plan = plan_graph(graph, self._constants)
+        self.fused |= plan.fused
         for node in graph.nodes:
             if node.op == "get_attr":
                 env[node] = self._attribute(module, node)
-            elif node.op == "call_function" and node in needed:
+            elif node.op == "call_function" and (node in plan.alone or node in plan.fused):
                 env[node] = self._lower(node, env)
         output = next(n for n in graph.nodes if n.op == "output")
         outputs = output.args[0]
@@ -176,7 +182,34 @@ class Tracer:
         ) as error:
             raise ConversionError(f"{unsupported_op(node, f'{type(error).__name__}: {error}')}") from error
 
+    def _fuse(self, match: Match, node: Node, env: dict[Node, Any]) -> Any:
+        """Record the lowering of a fusion."""
+        value, found = node.meta["val"], match.found
+        known = {name: _values(bound, env) for name, bound in found.bound.items()}
+        known |= found.named | {"result": self._results(value, _storage(node))}
+        arguments = {name: known.get(name) for name in match.fusion.parameters}
+        return self._reconcile(match.fusion.fn(**arguments), value)
+
+    def _lower_apart(self, node: Node, env: dict[Node, Any]) -> Any:
+        """Record what a fusion would have taken in, and the node itself."""
+        wanted, stack = set(), [node]
+        while stack:
+            needed = stack.pop()
+            if needed not in env and needed not in wanted:
+                wanted.add(needed)
+                stack.extend(needed.all_input_nodes)
+        for needed in node.graph.nodes:
+            if needed in wanted:
+                env[needed] = self._lower(needed, env)
+        return env[node]
+
     def _apply(self, node: Node, env: dict[Node, Any]) -> Any:
+        match = self.fused.pop(node, None)
+        if match is not None:
+            try:
+                return self._fuse(match, node, env)
+            except (Refusal, DynamicValueError):
+                return self._lower_apart(node, env)
         name = functional_name(node.target)
         if name == "higher_order.auto_functionalized_v2":
             return self._apply_functionalized(node, env)
@@ -311,6 +344,13 @@ class Tracer:
     def _source(self, node: Node) -> int:
         source = node_source(node)
         return self._sources.setdefault(source, len(self._sources))
+
+
+def _values(bound: Any, env: dict[Node, Any]) -> Any:
+    """What a pattern bound, its Calls replaced by the values of their nodes (None for those not computed)."""
+    if isinstance(bound, (list, tuple)):
+        return [_values(item, env) for item in bound]
+    return env.get(bound.node) if isinstance(bound, Call) else bound
 
 
 def _dtype_advice(reason: str) -> str:

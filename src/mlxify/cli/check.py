@@ -17,6 +17,7 @@ from .source import HELP as SOURCE_HELP
 from .source import load_source
 
 SHOWN = 20
+PLACES = 5
 
 
 def check(
@@ -34,6 +35,8 @@ def check(
 ) -> None:
     """Run PyTorch and MLX side by side and compare their results. Exit code 1 when they differ.
 
+    Also says which parts of the model were fused into one instruction each, and why others that look like it were not.
+
     Examples:
 
       mlxify check model.pt2 --layers
@@ -43,6 +46,7 @@ def check(
     from ..check import check as compare
     from ..check import check_layers
     from ..run import load
+    from ..support import fusion_uses
 
     console = Console(stderr=True)
     with console.status("exporting the model (torch.export)"):
@@ -51,17 +55,17 @@ def check(
         loaded = load(program) if program else None
         rows = compare(source.exported, source.args, source.kwargs, program=loaded, tolerance=tolerance)
         worst = check_layers(source.exported, source.args, source.kwargs, tolerance) if layers else []
+        fusions = fusion_uses(source.exported)
     good = all(row.ok for row in rows)
     if as_json:
-        print(
-            json.dumps(
-                {"ok": good, "outputs": [r.as_json() for r in rows], "layers": [r.as_json() for r in worst]}
-            )
-        )
+        report: dict[str, list] = {"outputs": rows, "layers": worst, "fusions": fusions}
+        lists = {name: [row.as_json() for row in found] for name, found in report.items()}
+        print(json.dumps({"ok": good, **lists}))
     else:
         _print("output", rows)
         if layers:
             _print("module, worst first", worst[:SHOWN])
+        _print_fusions(fusions)
         print("PyTorch and MLX agree" if good else "PyTorch and MLX DIFFER")
     raise typer.Exit(0 if good else FAILED)
 
@@ -73,4 +77,16 @@ def _print(title: str, rows: list) -> None:
         table.add_row(
             row.name, row.spec, f"{row.max_abs:.3g}", f"{row.max_rel:.3g}", f"{row.tolerance:.0e}", mark
         )
+    Console().print(table)
+
+
+def _print_fusions(uses: list) -> None:
+    if not uses:
+        return
+    table = Table("fusion", "calls", "where", "not fused because")
+    for use in uses:
+        places = [f"{place} ({count})" for place, count in use.places.items()]
+        if len(places) > PLACES:
+            places[PLACES:] = [f"… and {len(places) - PLACES} more places"]
+        table.add_row(use.fusion, str(use.count), "\n".join(places), use.reason)
     Console().print(table)
