@@ -11,8 +11,8 @@ from ..isa import cast
 from ..lowering import lowers
 from .arithmetic import multiply, power, subtract, widen
 from .axes import axes_of, axis_of
-from .linalg import singular_norm
 from .reduce import max_, min_, sum_
+from .svd import singular_norm
 from .unary import abs_, sqrt
 
 
