@@ -31,7 +31,7 @@ LAYERS = [
         "blas",
         "profile",
     ],
-    ["convert_torch", "torch_ops", "symbols", "graph", "origin"],
+    ["convert_torch", "torch_ops", "conditions", "symbols", "graph", "origin"],
     ["plan", "trace", "decompose"],
     ["export"],
     ["llm", "check", "support", "conformance"],

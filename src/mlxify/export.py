@@ -14,6 +14,7 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from . import lowering, torch_ops  # noqa: F401  (registers the custom torch ops)
+from .conditions import parameter_names
 from .convert_torch import torch_array
 from .decompose import prepare
 from .errors import ConversionError
@@ -49,16 +50,14 @@ def convert(
         name: export_module(item, args, kwargs, dynamic_shapes, dtype) for name, item in exported.items()
     }
     prepared = {name: prepare(program) for name, program in programs.items()}
-    graph, _ = record_methods(prepared, names=dim_names(prepared, dynamic_shapes))
+    graph, _ = record_methods(prepared)
     return Program(graph)
 
 
 def record_methods(
-    programs: dict[str, ExportedProgram], watch: Sequence[Node] = (), names: dict[str, str] | None = None
+    programs: dict[str, ExportedProgram], watch: Sequence[Node] = ()
 ) -> tuple[Graph, list[Any]]:
     """Record prepared programs as the methods of one verified graph.
-
-    names: what to call the dynamic sizes, by torch's symbols ("s23").
 
     watch: nodes of the (only) program whose values are wanted as well; returned as references.
     """
@@ -66,7 +65,7 @@ def record_methods(
     store = _WeightStore()
     watched: list[Any] = []
     for name, program in programs.items():
-        methods[name], watched = _record(program, name, store, watch, names or {})
+        methods[name], watched = _record(program, name, store, watch)
     graph = Graph(methods, store.weights, store.state)
     verify(graph)
     return graph, watched
@@ -103,31 +102,6 @@ def export_module(
             "branches on tensor values); mark changing sizes with dynamic_shapes; replace data-dependent branches by "
             "torch.where or torch.cond; then pass the ExportedProgram to mlxify.convert."
         ) from error
-
-
-def dim_names(programs: dict[str, ExportedProgram], dynamic_shapes: Any) -> dict[str, str]:
-    """The names that the user's Dims give to torch's symbols, for arguments that are single tensors."""
-    names: dict[str, str] = {}
-    for program in programs.values():
-        parameters = parameter_names(program)
-        shapes = dynamic_shapes or ()
-        given = shapes if isinstance(shapes, dict) else dict(zip(parameters, shapes, strict=False))
-        values = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
-        for parameter, axes in given.items():
-            value = values.get(parameter)
-            if isinstance(axes, (list, tuple)):
-                axes = dict(enumerate(axes))
-            if not isinstance(value, torch.Tensor) or not isinstance(axes, dict):
-                continue
-            for axis, dim in axes.items():
-                _name_size(names, value.shape[axis], dim)
-    return names
-
-
-def _name_size(names: dict[str, str], size: Any, dim: Any) -> None:
-    plain = isinstance(dim, torch.export.Dim) and not isinstance(size, int) and size.node.expr.is_Symbol
-    if plain and dim.__name__.isidentifier() and dim.__name__ not in names.values():
-        names.setdefault(str(size.node.expr), dim.__name__)
 
 
 def dynamic_shapes_of(program: ExportedProgram) -> Any:
@@ -198,9 +172,9 @@ class _WeightStore:
 
 
 def _record(
-    program: ExportedProgram, name: str, store: _WeightStore, watch: Sequence[Node], names: dict[str, str]
+    program: ExportedProgram, name: str, store: _WeightStore, watch: Sequence[Node]
 ) -> tuple[Method, list[Any]]:
-    tracer = Tracer(program, name, names)
+    tracer = Tracer(program, name)
     method, watched = tracer.run(watch)
     in_spec, out_spec = program.call_spec.in_spec, program.call_spec.out_spec
     leaves: list[Tree] = []
@@ -214,16 +188,6 @@ def _record(
     method.output_tree = build_tree(out_spec, [("leaf", i) for i in range(out_spec.num_leaves)])
     store.add(method, tracer, name)
     return method, watched
-
-
-def parameter_names(program: ExportedProgram) -> list[str]:
-    """The names of the model's own arguments, in the order of its signature."""
-    (_, args_spec), (_, kwargs_spec) = zip("ab", program.call_spec.in_spec.children(), strict=True)
-    signature = program.module_call_graph[0].signature
-    names = list(signature.forward_arg_names or []) if signature is not None else []
-    count = args_spec.num_children
-    positional = names[:count] if len(names) >= count else [f"arg{i}" for i in range(count)]
-    return positional + list(kwargs_spec.context or [])
 
 
 def build_tree(spec: Any, leaves: list[Tree]) -> Tree:

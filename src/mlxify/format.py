@@ -93,7 +93,10 @@ def _encode_method(m: Method) -> dict[str, Any]:
     return {
         "name": m.name,
         "parameters": m.parameters,
-        "symbols": {name: list(span) for name, span in m.symbols.items()},
+        "symbols": {
+            name: [*span, *m.examples[name]] if name in m.examples else list(span)
+            for name, span in m.symbols.items()
+        },
         "inputs": [
             [
                 i.name,
@@ -172,7 +175,8 @@ def _strings(data: dict[str, Any], key: str) -> list[str]:
 def _decode_method(data: dict[str, Any]) -> Method:
     name = _get(data, "name", str)
     m = Method(name, _strings(data, "parameters"), ("const", None), ("const", None))
-    m.symbols = {k: _decode_range(k, v) for k, v in _get(data, "symbols", dict).items()}
+    for key, value in _get(data, "symbols", dict).items():
+        _decode_symbol(m, key, value)
     m.inputs = [_decode_input(item, number) for number, item in enumerate(_get(data, "inputs", list))]
     number = len(m.inputs)
     for key, target in (("weights", m.weights), ("state", m.state)):
@@ -190,8 +194,10 @@ def _decode_method(data: dict[str, Any]) -> Method:
     return m
 
 
-def _decode_range(name: str, value: Any) -> tuple[int, int | None]:
-    low, high = _list_of(value, 2, "the range of a size")
+def _decode_symbol(m: Method, name: str, value: Any) -> None:
+    """[least, most or null], and two values in between where examples are given."""
+    count = 4 if type(value) is list and len(value) == 4 else 2
+    low, high, *examples = _list_of(value, count, "the range of a size")
     dim = LinearDim.parse(name)
     valid = (
         type(low) is int
@@ -200,7 +206,12 @@ def _decode_range(name: str, value: Any) -> tuple[int, int | None]:
     )
     if not valid or dim is None or dim != LinearDim(1, name, 0):
         raise ProgramError(f"the size {name[:80]!r} has no valid range")
-    return low, high
+    m.symbols[name] = low, high
+    if examples:
+        top = 2**31 - 1 if high is None else high
+        if not all(type(n) is int and low <= n <= top for n in examples):
+            raise ProgramError(f"the examples of the size {name[:80]!r} are not in its range")
+        m.examples[name] = examples[0], examples[1]
 
 
 def _decode_input(value: Any, number: int) -> Input:
@@ -209,9 +220,10 @@ def _decode_input(value: Any, number: int) -> Input:
     _typed(dtype, str, "an input's dtype")
     if dtype.startswith(NUMBER):
         kind = dtype.removeprefix(NUMBER)
-        if kind not in ("int", "float", "bool") or shape != []:
+        sized = kind == "int" and type(shape) is list and len(shape) == 1 and type(shape[0]) is str
+        if kind not in ("int", "float", "bool") or not (shape == [] or sized):
             raise ProgramError(f"the input {name[:60]!r} is no host number: {dtype[:60]!r}")
-        return Input(name, Spec((), None), number, kind)
+        return Input(name, Spec(tuple(shape), None), number, kind)
     if dtype not in DTYPES:
         raise ProgramError(f"the input {name[:60]!r} has the unknown dtype {dtype[:60]!r}")
     dims = tuple(

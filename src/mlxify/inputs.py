@@ -64,6 +64,8 @@ class InputBinder:
         if item.spec.dtype is None:
             if type(leaf) not in _NUMBERS[item.number]:
                 raise InputError(f"the input {path!r} is a Python {item.number}; got {describe(leaf)}")
+            for dim in item.spec.shape:
+                self._check_size(f"the input {path!r} ({item.spec})", "value", dim, leaf, sizes)
             return leaf
         array = as_mlx(leaf, item.spec.dtype)
         if array is None:
@@ -78,16 +80,13 @@ class InputBinder:
                 f"the input {path!r} has {len(item.spec.shape)} axes, {item.spec}; got {describe(array)}"
             )
         for axis, (dim, size) in enumerate(zip(item.spec.shape, array.shape, strict=True)):
-            self._check_size(item, path, axis, dim, size, sizes)
+            self._check_size(f"axis {axis} of the input {path!r} ({item.spec})", "size", dim, size, sizes)
         return array
 
-    def _check_size(
-        self, item: Input, path: str, axis: int, dim: Any, size: int, sizes: dict[str, int]
-    ) -> None:
-        where = f"axis {axis} of the input {path!r} ({item.spec})"
+    def _check_size(self, where: str, what: str, dim: Any, size: int, sizes: dict[str, int]) -> None:
         if isinstance(dim, int):
             if size != dim:
-                raise InputError(f"{where} has the size {dim}; got {size}")
+                raise InputError(f"{where} has the {what} {dim}; got {size}")
             return
         linear = LinearDim.parse(dim)
         assert linear is not None
@@ -95,7 +94,7 @@ class InputBinder:
         low, high = self.method.symbols[linear.symbol]
         if value is None or value < low or (high is not None and value > high):
             top = "no upper limit" if high is None else f"at most {linear.at(high)}"
-            raise InputError(f"{where} has a size {dim}, at least {linear.at(low)}, {top}; got {size}")
+            raise InputError(f"{where} has a {what} {dim}, at least {linear.at(low)}, {top}; got {size}")
         known = sizes.setdefault(linear.symbol, value)
         if known != value:
             raise InputError(

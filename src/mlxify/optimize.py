@@ -96,7 +96,8 @@ def _size_names(inputs: list[Input], recorder: Recorder) -> dict[tuple[int, ...]
         value = recorder.values[item.value]
         for axis, dim in enumerate(item.spec.shape):
             if isinstance(dim, str):
-                names.setdefault(tuple(h.shape[axis] for h in value.hints), dim)
+                sized = isinstance(value, Value)
+                names.setdefault(tuple(h.shape[axis] if sized else h for h in value.hints), dim)
     return names
 
 

@@ -94,14 +94,14 @@ class Ref(int):
 
 @dataclass(frozen=True)
 class Spec:
-    """Shape and dtype of an array; dtype None means a host number."""
+    """Shape and dtype of an array; dtype None means a host number (an input's one dimension is then its value)."""
 
     shape: tuple[Dim, ...]
     dtype: mx.Dtype | None
 
     def __str__(self) -> str:
         if self.dtype is None:
-            return "number"
+            return f"number {self.shape[0]}" if self.shape else "number"
         return f"{DTYPE_NAMES[self.dtype]}[{', '.join(map(str, self.shape))}]"
 
 
@@ -168,6 +168,8 @@ class Method:
     checks: list[tuple[Ref, str]] = field(default_factory=list)
     """Conditions on data (one bool each) that hold unless the call is wrong, with what to say then."""
     symbols: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    examples: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Two values of each dynamic size by which to check the program, where conditions tie sizes to each other."""
     sources: list[Source] = field(default_factory=list)
     specs: dict[int, Spec] = field(default_factory=dict)
 

@@ -44,7 +44,7 @@ def op_support(exported: ExportedProgram) -> list[OpSupport]:
     counts = Counter(target_name(t) for t in called if not functional_name(t).startswith(SKIPPED))
     reasons: dict[str, str] = {}
     try:
-        Tracer(prepared, "forward", {}).run()
+        Tracer(prepared, "forward").run()
     except UnsupportedOpError as error:
         for op in error.ops:
             reasons.setdefault(op.target, op.reason)

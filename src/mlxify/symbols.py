@@ -1,49 +1,174 @@
-"""Dynamic sizes of an exported graph: their names, ranges and the two example values by which they are followed."""
+"""Dynamic sizes of an exported graph: their names, ranges, conditions and the two examples by which they are followed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import sympy
+import torch
+from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import free_symbols
 
-from .program import Dim
+from .conditions import Condition, Place, read_conditions
+from .errors import ConversionError
+from .program import Dim, LinearDim
 from .record import UNBACKED, example_sizes
+
+Sizes = dict[Any, int]
+NEAR = 256
+"""How far from the preferred example a size is tried that fulfils a condition."""
 
 
 class Symbols:
-    """The free symbols of a graph's inputs, each with a name, a range and its example values."""
+    """The free symbols of a graph's inputs, each with a name, a range and its example values.
 
-    def __init__(self, sizes: list[Any], ranges: dict[Any, Any], names: dict[str, str]) -> None:
+    A size of an input that is no linear function of one symbol gets a name of its own; a condition says what it is.
+    """
+
+    def __init__(self, program: ExportedProgram) -> None:
+        found, self.places = read_conditions(program)
+        sizes = [p.size for p in self.places.values() if isinstance(p.size, torch.SymInt)]
+        self._spans = dict(program.range_constraints)
+        self._hints: Sizes = {}
         self.names: dict[Any, str] = {}
         self.ranges: dict[str, tuple[int, int | None]] = {}
-        self.examples: list[dict[Any, int]] = [{}, {}]
+        given = _user_names(sizes)
+        for symbol in _in_order(sizes):
+            self.names[symbol] = self._name(symbol, given.get(str(symbol)))
+        self._own: dict[Any, str] = {}
         for size in sizes:
-            for symbol in sorted(free_symbols(size), key=str):
-                if symbol not in self.names:
-                    self._add(symbol, ranges.get(symbol), names)
+            if _linear(size.node.expr) is None and size.node.expr not in self._own:
+                self._own[size.node.expr] = self._name(size.node.expr, None)
+        for size in sizes:
+            if size.node.expr.is_Symbol and isinstance(size.node.hint, int):
+                self._hints[size.node.expr] = size.node.hint
+        self.conditions = [c for c in found if not c.always_holds(self._symbolic, self._spans)]
+        self.examples = self._examples()
 
-    def _add(self, symbol: Any, found: Any, names: dict[str, str]) -> None:
-        index = len(self.names)
-        low = int(found.lower) if found is not None and found.lower.is_Integer else 0
-        high = int(found.upper) if found is not None and found.upper.is_Integer else None
-        if high is not None and high >= 2**31 - 1:
-            high = None
-        name = names.get(str(symbol), f"s{index}")
-        self.names[symbol], self.ranges[name] = name, (low, high)
-        self.examples[0][symbol], self.examples[1][symbol] = example_sizes(index, low, high)
+    def _name(self, expr: Any, given: str | None) -> str:
+        """A new name for a symbol or another size, with its range."""
+        number = len(self.ranges)
+        name = given if given is not None and given not in self.ranges else f"s{number}"
+        while name in self.ranges:
+            name += "_"
+        self.ranges[name] = self._range(expr)
+        return name
+
+    def _range(self, expr: Any) -> tuple[int, int | None]:
+        span = self._spans.get(expr)
+        low = int(span.lower) if span is not None and span.lower.is_Integer else 0
+        high = int(span.upper) if span is not None and span.upper.is_Integer else None
+        return low, None if high is not None and high >= 2**31 - 1 else high
+
+    def _symbolic(self, place: Place) -> Any:
+        """A place's size as sympy sees it; a size with a name of its own is a symbol of its own."""
+        if not isinstance(place.size, torch.SymInt):
+            return place.size
+        own = self._own.get(place.size.node.expr)
+        return place.size.node.expr if own is None else sympy.Symbol(own, integer=True, nonnegative=True)
+
+    def _examples(self) -> list[Sizes]:
+        """Two sets of sizes in their ranges that fulfil all conditions, far apart."""
+        pairs = [example_sizes(i, *self.ranges[name]) for i, name in enumerate(self.names.values())]
+        preferred = [{s: pair[k] for s, pair in zip(self.names, pairs, strict=True)} for k in range(2)]
+        found = [self._fulfil(sizes, distinct=True) or self._fulfil(sizes) for sizes in preferred]
+        if None in found or any(a == b for a, b in self._differing(found)):
+            found = self._scaled_hints()
+        return found  # type: ignore[return-value]
+
+    def _differing(self, found: list[Any]) -> Iterator[tuple[int, int]]:
+        """The two values of every symbol that can have two."""
+        for symbol, name in self.names.items():
+            low, high = self.ranges[name]
+            if low != high:
+                yield found[0][symbol], found[1][symbol]
+
+    def _scaled_hints(self) -> list[Sizes]:
+        """Multiples of the sizes with which the model was exported."""
+        fitting = []
+        for factor in range(1, NEAR):
+            sizes = {s: hint * factor for s, hint in self._hints.items()}
+            if sizes.keys() == self.names.keys() and self._fits(sizes):
+                fitting.append(sizes)
+        if len(fitting) < 2:
+            conditions = "; ".join(c.text for c in self.conditions)
+            raise ConversionError(f"no two sets of sizes were found that fulfil the conditions {conditions}")
+        return [fitting[0], fitting[-1]]
+
+    def _fits(self, sizes: Sizes) -> bool:
+        spans = ((sizes[s], *self.ranges[name]) for s, name in self.names.items())
+        inside = all(low <= n and (high is None or n <= high) for n, low, high in spans)
+        return inside and not self._broken(sizes)
+
+    def _broken(self, sizes: Sizes) -> list[Condition]:
+        def holds(condition: Condition) -> bool:
+            try:
+                return bool(condition.evaluate(lambda place: _at(place.size, sizes)))
+            except (ZeroDivisionError, OverflowError, ValueError):
+                return False
+
+        return [c for c in self.conditions if not holds(c)]
+
+    def _fulfil(self, start: Sizes, distinct: bool = False) -> Sizes | None:
+        """Sizes near `start` that fulfil all conditions, found one size at a time; None when that does not work.
+
+        distinct: no two of them are to be equal, so that a mistake of one for the other is seen.
+        """
+
+        def count_broken(sizes: Sizes) -> int:
+            equal = len(sizes) - len(set(sizes.values())) if distinct else 0
+            return len(self._broken(sizes)) + equal
+
+        sizes, broken = dict(start), count_broken(start)
+        while broken:
+            before = broken
+            for symbol in self.names:
+                for value in self._candidates(symbol, sizes):
+                    count = count_broken({**sizes, symbol: value})
+                    if count < broken:
+                        sizes[symbol], broken = value, count
+                    if not broken:
+                        break
+            if broken == before:
+                return None
+        return sizes
+
+    def _candidates(self, symbol: Any, sizes: Sizes) -> Iterator[int]:
+        low, high = self.ranges[self.names[symbol]]
+        wanted = [
+            self._solve(symbol, place.size, value)
+            for condition in self._broken(sizes)
+            for place, value in condition.solutions(lambda place: _at(place.size, sizes))
+        ]
+        for value in (*wanted, *range(sizes[symbol], sizes[symbol] + NEAR), *range(sizes[symbol] - 1, 0, -1)):
+            if value is not None and low <= value and (high is None or value <= high):
+                yield value
+
+    def _solve(self, symbol: Any, size: Any, value: int) -> int | None:
+        linear = _linear(size.node.expr) if isinstance(size, torch.SymInt) else None
+        if linear is None or linear[1] != symbol:
+            return None
+        return LinearDim(linear[0], "s", linear[2]).solve(value)
 
     @property
     def count(self) -> int:
         """How many examples to follow: one is enough when no size is dynamic."""
         return 2 if self.names else 1
 
+    @property
+    def chosen(self) -> dict[str, tuple[int, int]]:
+        """The examples by name where they are not those that any program of such ranges has."""
+        pairs = {name: self._pair(expr) for expr, name in {**self.names, **self._own}.items()}
+        usual = (example_sizes(i, *self.ranges[name]) for i, name in enumerate(pairs))
+        return {} if list(pairs.values()) == list(usual) else pairs
+
+    def _pair(self, expr: Any) -> tuple[int, int]:
+        return _evaluate(expr, self.examples[0]), _evaluate(expr, self.examples[1])
+
     def at(self, size: Any, example: int) -> int:
         """The value of a size (int or SymInt) in one example."""
-        if isinstance(size, int):
-            return size
-        expr = size.node.expr
-        values = self.examples[example]
-        return int(expr.xreplace({s: values.get(s, UNBACKED[example]) for s in expr.free_symbols}))
+        return _at(size, self.examples[example], UNBACKED[example])
 
     def known(self, size: Any) -> bool:
         """Whether a size depends on nothing but the inputs' sizes."""
@@ -53,8 +178,46 @@ class Symbols:
         """An input's size as the program writes it: a number, a symbol, or scale*symbol+offset."""
         if isinstance(size, int) or size.node.expr.is_Integer:
             return int(size)
-        expr = size.node.expr
-        (symbol,) = expr.free_symbols
-        scale, offset = expr.coeff(symbol, 1), expr.coeff(symbol, 0)
-        text = self.names[symbol] if scale == 1 else f"{int(scale)}*{self.names[symbol]}"
-        return f"{text}{int(offset):+d}" if offset else text
+        linear = _linear(size.node.expr)
+        if linear is None:
+            return self._own[size.node.expr]
+        scale, symbol, offset = linear
+        text = self.names[symbol] if scale == 1 else f"{scale}*{self.names[symbol]}"
+        return f"{text}{offset:+d}" if offset else text
+
+
+def _at(size: Any, sizes: Sizes, unknown: int = 0) -> Any:
+    return _evaluate(size.node.expr, sizes, unknown) if isinstance(size, torch.SymInt) else size
+
+
+def _evaluate(expr: Any, sizes: Sizes, unknown: int = 0) -> int:
+    return int(expr.xreplace({s: sympy.Integer(sizes.get(s, unknown)) for s in expr.free_symbols}))
+
+
+def _linear(expr: Any) -> tuple[int, Any, int] | None:
+    """(scale, symbol, offset) of scale * symbol + offset, or None for another expression."""
+    if len(expr.free_symbols) != 1:
+        return (1, expr, 0) if expr.is_Integer else None
+    (symbol,) = expr.free_symbols
+    scale, offset = expr.coeff(symbol, 1), expr.coeff(symbol, 0)
+    if expr != scale * symbol + offset or not (scale.is_Integer and offset.is_Integer and scale > 0):
+        return None
+    return int(scale), symbol, int(offset)
+
+
+def _in_order(sizes: list[Any]) -> list[Any]:
+    """The free symbols of some sizes, in order of appearance."""
+    return list(dict.fromkeys(s for size in sizes for s in sorted(free_symbols(size), key=str)))
+
+
+def _user_names(sizes: list[Any]) -> dict[str, str]:
+    """The names of the user's Dims by torch's symbols ("s23"). An export that was saved and loaded has none."""
+    names: dict[str, str] = {}
+    environments = {id(size.node.shape_env): size.node.shape_env for size in sizes}
+    for env in environments.values():
+        for source, text in getattr(env, "source_name_to_debug_name", {}).items():
+            dim = LinearDim.parse(str(text).replace(" ", ""))
+            linear = _linear(env.replace(env.source_to_var[source])) if source in env.source_to_var else None
+            if dim is not None and linear is not None and (dim.scale, dim.offset) == (linear[0], linear[2]):
+                names.setdefault(str(linear[1]), dim.symbol)
+    return names

@@ -13,9 +13,12 @@ from torch.fx import GraphModule, Node
 
 from . import lowering as policy
 from .calls import Call
+from .conditions import Place
 from .convert_torch import mlx_dtype, torch_array
 from .errors import ConversionError, MlxifyError, Refusal, UnsupportedOp, UnsupportedOpError, refuse
 from .graph import functional_name, is_mutable, plain_op, target_name
+from .isa import MAX_TEXT
+from .ops.scalar import assert_number
 from .optimize import finish
 from .origin import node_source, unsupported_op
 from .patterns import Match
@@ -43,14 +46,13 @@ class Subgraph:
 class Tracer:
     """Records the graph of one ExportedProgram as a Method."""
 
-    def __init__(self, program: ExportedProgram, name: str, symbol_names: dict[str, str]) -> None:
+    def __init__(self, program: ExportedProgram, name: str) -> None:
         self.program, self.name = program, name
         self.signature = program.graph_signature
-        placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
-        sizes = [size for n in placeholders for size in _sizes(n.meta.get("val"))]
-        self.symbols = Symbols(sizes, dict(program.range_constraints), symbol_names)
+        self.symbols = Symbols(program)
         self.recorder = Recorder(self.symbols.count)
         self.method = Method(name, [], ("const", None), ("const", None), symbols=self.symbols.ranges)
+        self.method.examples = self.symbols.chosen
         self.unsupported: list[UnsupportedOp] = []
         self.weights: dict[str, torch.Tensor] = {}
         self.state: dict[str, torch.Tensor] = {}
@@ -92,7 +94,19 @@ class Tracer:
                 raise ConversionError(
                     f"the input {spec.arg.name!r} is of the kind {spec.kind.name}, which is not supported"
                 )
+        self._assert_conditions({node.name: value for node, value in env.items()})
         return env
+
+    def _assert_conditions(self, inputs: dict[str, Any]) -> None:
+        """Record that a call whose sizes do not fulfil the export's conditions stops."""
+
+        def number(place: Place) -> Any:
+            value = inputs.get(place.node, place.size)
+            return value.shape[place.axis] if isinstance(value, Value) else value
+
+        for condition in self.symbols.conditions:
+            text = f"the sizes of the inputs do not fulfil a condition of the model: {condition.text}"
+            assert_number(condition.evaluate(number), text[:MAX_TEXT])
 
     def _bind_input(self, arg: Any, node: Node) -> Any:
         if isinstance(arg, ConstantArgument):
@@ -100,7 +114,8 @@ class Tracer:
         value = self._placeholder(node.meta["val"], f"the input {arg.name!r}")
         fake = node.meta["val"]
         if isinstance(value, HostNumber):
-            spec, kind = Spec((), None), type(value.hints[0]).__name__
+            kind = type(value.hints[0]).__name__
+            spec = Spec((self.symbols.dim(fake),) if isinstance(fake, torch.SymInt) else (), None)
         else:
             spec, kind = Spec(tuple(self.symbols.dim(n) for n in fake.shape), value.dtype), ""
         self.method.inputs.append(Input(arg.name, spec, value.number, kind))
@@ -368,12 +383,6 @@ def _storage(node: Node) -> tuple[tuple[Any, ...], Any]:
 def _static(sizes: Any) -> tuple[Any, ...]:
     """Sizes, None for the dynamic ones."""
     return tuple(n if isinstance(n, int) else None for n in sizes)
-
-
-def _sizes(value: Any) -> list[Any]:
-    if isinstance(value, torch.Tensor):
-        return list(value.shape)
-    return [value] if isinstance(value, torch.SymInt) else []
 
 
 def _distinct(ops: list[UnsupportedOp]) -> list[UnsupportedOp]:

@@ -70,7 +70,8 @@ class _Verifier:
 
     def _define_input(self, item: Input) -> None:
         if item.spec.dtype is None:
-            self._define(item.value, NUMBER_EXAMPLES[item.number][: len(self.examples)])
+            sizes = [_size_at(dim, e, item.name) for e in self.examples for dim in item.spec.shape]
+            self._define(item.value, tuple(sizes) or NUMBER_EXAMPLES[item.number][: len(self.examples)])
             return
         hints = []
         for symbols in self.examples:
@@ -192,6 +193,7 @@ def _examples(method: Method) -> list[dict[str, int]]:
     if not method.symbols:
         return [{}]
     pairs = {name: example_sizes(i, *span) for i, (name, span) in enumerate(method.symbols.items())}
+    pairs |= method.examples
     return [{name: pair[k] for name, pair in pairs.items()} for k in range(2)]
 
 

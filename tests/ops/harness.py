@@ -32,6 +32,13 @@ TOLERANCES = {
 }
 
 
+pytree.register_pytree_node(
+    mlxify.tree.Output,
+    lambda output: (list(output.values()), (output.type_name, list(output))),
+    lambda items, context: mlxify.tree.Output(context[0], zip(context[1], items, strict=True)),
+)
+
+
 @dataclass
 class Case:
     """One row. fn: what a model would write; args: its example inputs.
@@ -108,7 +115,7 @@ def check_program(case: Case, module: torch.nn.Module, program: Program, tmp_pat
 def compare(actual: Any, expected: Any, tolerance: tuple[float, float] | None = None, form: str = "") -> None:
     """Assert that two pytrees agree in structure, shapes, dtypes and values."""
     wanted, _ = pytree.tree_flatten(expected)
-    got, _ = pytree.tree_flatten(dict(actual) if isinstance(actual, mlxify.tree.Output) else actual)
+    got, _ = pytree.tree_flatten(actual)
     assert len(got) == len(wanted), f"{form}: {len(got)} outputs, PyTorch has {len(wanted)}"
     for index, (a, e) in enumerate(zip(got, wanted, strict=True)):
         if isinstance(e, torch.Tensor):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import mlx.core as mx
 
+from ..errors import InputError
 from ..isa import MAX_TEXT, Array, Int, Number, Text, cast, instruction
 from ..lowering import as_array, lowers
 from ..record import UNBACKED, HostNumber, Value, active, example
@@ -87,7 +88,7 @@ def to_number(x: Array) -> Number:
 def assert_number(condition: Number, message: Text) -> None:
     """Stop the call with `message` when the condition does not hold."""
     if not condition:
-        raise ValueError(message)
+        raise InputError(message)
 
 
 _BINARY_TARGETS: dict[str, Binary] = {
