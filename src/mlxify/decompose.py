@@ -25,6 +25,8 @@ FRESH = (
     "group_norm",
     "embedding",
 )
+BATCH_NORM = torch.ops.aten.batch_norm.default
+INSTANCE_NORM = torch.ops.aten.instance_norm.default
 
 
 def prepare(program: ExportedProgram) -> ExportedProgram:
@@ -34,11 +36,26 @@ def prepare(program: ExportedProgram) -> ExportedProgram:
     missing = [n for n in nodes if lowering.find(functional_name(n.target)) is None]
     table = decompositions() if any(decomposes(n.target) for n in missing) else {}
     vmapped = any(target_name(n.target) == "torch._add_batch_dim" for n in missing)
-    if table or vmapped or not all(is_simple_mutation(n) for n in mutating):
+    updating = [n for graph in _graphs(program.graph_module) for n in graph.nodes if updates_statistics(n)]
+    if any(n.target is INSTANCE_NORM for n in updating):
+        table[INSTANCE_NORM] = default_decompositions()[INSTANCE_NORM]
+    if table or vmapped or updating or not all(is_simple_mutation(n) for n in mutating):
         decomposed = program.run_decompositions(table)
         _remember_origins(decomposed, {n.name: n for n in nodes})
         return decomposed
     return program
+
+
+def updates_statistics(node: Node) -> bool:
+    """Whether a norm in training form moves its running statistics, which its schema does not say.
+
+    Functionalisation replaces batch_norm then, and instance_norm where it is decomposed.
+    """
+    if node.target not in (BATCH_NORM, INSTANCE_NORM):
+        return False
+    bound = dict(zip(("input", "weight", "bias", "running_mean", "running_var", "training"), node.args, strict=False))
+    bound |= node.kwargs
+    return bound["running_mean"] is not None and bool(bound.get("training", bound.get("use_input_stats")))
 
 
 def _remember_origins(decomposed: ExportedProgram, originals: dict[str, Node]) -> None:
@@ -54,8 +71,11 @@ def _remember_origins(decomposed: ExportedProgram, originals: dict[str, Node]) -
 
 
 def _nodes(module: torch.fx.GraphModule) -> list[Node]:
-    graphs = [m.graph for m in module.modules() if isinstance(m, torch.fx.GraphModule)]
-    return [n for graph in graphs for n in needed_nodes(graph)]
+    return [n for graph in _graphs(module) for n in needed_nodes(graph)]
+
+
+def _graphs(module: torch.fx.GraphModule) -> list[torch.fx.Graph]:
+    return [m.graph for m in module.modules() if isinstance(m, torch.fx.GraphModule)]
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:

@@ -28,6 +28,8 @@ from .record import DynamicValueError, HostNumber, Recorder, Value, recording
 from .symbols import Symbols
 
 KNOWN_SIZE = 1 << 16
+# Outputs that are new values of the model's own tensors. By name: older releases of torch lack the second kind.
+STATE_UPDATES = ("BUFFER_MUTATION", "PARAMETER_MUTATION")
 """Elements up to which an integer table is looked at, so that an index out of range is an error at conversion."""
 
 
@@ -59,9 +61,7 @@ class Tracer:
         self._sources: dict[Source, int] = {}
         self._constants = constants_of(program)
         self.fused: dict[Node, Match] = {}
-        self._mutated = {
-            spec.target for spec in self.signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION
-        }
+        self._mutated = {spec.target for spec in self.signature.output_specs if spec.kind.name in STATE_UPDATES}
 
     def run(self, watch: Sequence[Node] = ()) -> tuple[Method, list[Any]]:
         """Record everything that an output needs; also return references to the values of the nodes in `watch`.
@@ -102,7 +102,7 @@ class Tracer:
 
         def number(place: Place) -> Any:
             value = inputs.get(place.node, place.size)
-            return value.shape[place.axis] if isinstance(value, Value) else value
+            return value if place.axis is None else value.shape[place.axis]
 
         for condition in self.symbols.conditions:
             text = f"the sizes of the inputs do not fulfil a condition of the model: {condition.text}"
@@ -308,18 +308,17 @@ class Tracer:
             (result,) = result
         if isinstance(result, (int, float, complex, HostNumber)):
             result = policy.as_array(result, mlx_dtype(expected.dtype, "the result"))
+        result = policy.as_array(result, mlx_dtype(expected.dtype, "the result"))
         self._check_shape(result, expected)
-        return policy.as_array(result, mlx_dtype(expected.dtype, "the result"))
+        return result
 
     def _check_shape(self, result: Value, expected: torch.Tensor) -> None:
         if result.ndim != expected.ndim:
             raise AssertionError(f"rank {result.ndim} where PyTorch has {expected.ndim}")
+        result.dynamic = {axis for axis, size in enumerate(expected.shape) if not isinstance(size, int)}
         for axis, size in enumerate(expected.shape):
             if not self.symbols.known(size):
-                result.dynamic.add(axis)
                 continue
-            if not isinstance(size, int):
-                result.dynamic.add(axis)
             for example, hint in enumerate(result.hints):
                 if hint.shape[axis] != self.symbols.at(size, example):
                     wanted = [str(n) for n in expected.shape]
@@ -341,7 +340,7 @@ class Tracer:
     def _bind_outputs(self, outputs: list[Any]) -> None:
         results = []
         for spec, value in zip(self.signature.output_specs, outputs, strict=True):
-            if spec.kind == OutputKind.BUFFER_MUTATION:
+            if spec.kind.name in STATE_UPDATES:
                 self.method.updates[spec.target] = value.number
             elif spec.kind == OutputKind.USER_OUTPUT:
                 results.append(spec.arg.value if isinstance(spec.arg, ConstantArgument) else value)

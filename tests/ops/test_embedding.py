@@ -45,11 +45,11 @@ CASES = [
         "embedding padding", lambda i, w: F.embedding(i, w, padding_idx=-1, scale_grad_by_freq=True), (IX, W)
     ),
     Case("embedding sparse", lambda i, w: F.embedding(i, w, sparse=True), (IX, W)),
+    Case("embedding max_norm", lambda i, w: (F.embedding(i, (w := w.clone()), max_norm=1.0), w), (IX, W)),
     Case(
-        "embedding max_norm",
-        lambda i, w: F.embedding(i, w, max_norm=1.0),
+        "embedding max_norm, 1-norm",
+        lambda i, w: F.embedding(i, w.clone(), max_norm=0.5, norm_type=1.0),
         (IX, W),
-        refused="embedding_renorm",
     ),
     Case(
         "embedding dynamic",

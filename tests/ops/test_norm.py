@@ -107,7 +107,10 @@ BATCH = [
     Case("legit_functional", lambda x, w, m, v: aten._native_batch_norm_legit_functional(x, w, w, m, v, True, 0.3, 1e-5), (IMAGE, W, MEAN, VAR)),
     Case("with_update_functional", lambda x, w, m, v: aten._batch_norm_with_update_functional(x, w, w, m, v, 0.3, 1e-5), (IMAGE, W, MEAN, VAR)),
     Case("no_update", lambda x, w, m, v: aten._batch_norm_no_update(x, w, w, m, v, 0.3, 1e-5), (IMAGE, W, MEAN, VAR)),
-    Case("updates in place are not lost", lambda x, m, v: F.batch_norm(x, m.clone(), v.clone(), training=True), (IMAGE, MEAN, VAR), refused="running statistics"),
+    Case("updates in place are not lost", lambda x, m, v: ((m := m.clone()), (v := v.clone()), F.batch_norm(x, m, v, training=True)), (IMAGE, MEAN, VAR)),
+    Case("result unused", lambda x, m, v: ((m := m.clone()), (v := v.clone()), F.batch_norm(x, m, v, training=True))[:2], (IMAGE, MEAN, VAR)),
+    Case("instance_norm updates, too", lambda x, m, v: ((m := m.clone()), (v := v.clone()), F.instance_norm(x, m, v)), (IMAGE, MEAN, VAR)),
+    Case("legit, no training", lambda x, m, v: aten._native_batch_norm_legit_functional(x, None, None, m, v, False, 0.3, 1e-5), (IMAGE, MEAN, VAR)),
 ]  # fmt: skip
 
 GROUP = [

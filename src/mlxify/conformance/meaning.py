@@ -65,32 +65,34 @@ def _matched(a: torch.Tensor, b: torch.Tensor) -> bool:
     return True
 
 
-def _eigenvectors(arguments: Any, ours: list[Any], theirs: list[Any], differing: list[int]) -> bool:
+def _eig(arguments: Any, ours: list[Any], theirs: list[Any], differing: list[int]) -> bool:
+    return _eigenvectors(arguments[0][0], ours, theirs)
+
+
+def _eigh(arguments: Any, ours: list[Any], theirs: list[Any], differing: list[int]) -> bool:
+    """Of the Hermitian matrix in one triangle, as UPLO says."""
+    args, kwargs = arguments
+    matrix, uplo = args[0], kwargs.get("UPLO", args[1] if len(args) > 1 else "L")
+    half = matrix.tril(-1) if uplo.upper() == "L" else matrix.triu(1)
+    diagonal = torch.diag_embed(matrix.diagonal(dim1=-2, dim2=-1).real.to(matrix.dtype))
+    return _eigenvectors(half + half.mH + diagonal, ours, theirs)
+
+
+def _eigenvectors(matrix: torch.Tensor, ours: list[Any], theirs: list[Any]) -> bool:
+    """PyTorch's eigenvalues in some order, and unit vectors that the matrix only stretches by them."""
     values, vectors = ours
-    matrix = _hermitian(arguments).to(vectors.dtype)
     unit = torch.linalg.vector_norm(vectors, dim=-2)
     return (
-        _matched(values.to(theirs[0].dtype), theirs[0])
-        and _close(matrix @ vectors, vectors * values.to(vectors.dtype).unsqueeze(-2))
+        _matched(values, theirs[0])
+        and _close(matrix.to(vectors.dtype) @ vectors, vectors * values.to(vectors.dtype).unsqueeze(-2))
         and _close(unit, torch.ones_like(unit))
     )
-
-
-def _hermitian(arguments: Any) -> torch.Tensor:
-    """The matrix that eigh reads from one triangle; all of it for eig, which takes no UPLO."""
-    args, kwargs = arguments
-    uplo = kwargs.get("UPLO", args[1] if len(args) > 1 else None)
-    matrix = args[0]
-    if uplo is None:
-        return matrix
-    half = matrix.tril(-1) if uplo.upper() == "L" else matrix.triu(1)
-    return half + half.mH + torch.diag_embed(matrix.diagonal(dim1=-2, dim2=-1).real.to(matrix.dtype))
 
 
 def _svd(arguments: Any, ours: list[Any], theirs: list[Any], differing: list[int]) -> bool:
     """U S V^H is the matrix and U, V have orthonormal columns, whatever the signs or the basis of a null space."""
     u, s, v = ours
-    right = v.mH if arguments_name(theirs, arguments) == "V" else v
+    right = v.mH if _returns_v(theirs, arguments[0][0]) else v
     k = s.shape[-1]
     if not _close(s, theirs[1]):
         return False
@@ -98,16 +100,14 @@ def _svd(arguments: Any, ours: list[Any], theirs: list[Any], differing: list[int
     return _close(product, arguments[0][0]) and _orthonormal(u) and _orthonormal(right.mH)
 
 
-def arguments_name(theirs: list[Any], arguments: Any) -> str:
-    """torch.svd returns V, torch.linalg.svd returns V^H: which one PyTorch's own outputs multiply to."""
+def _returns_v(theirs: list[Any], matrix: torch.Tensor) -> bool:
+    """torch.svd returns V, torch.linalg.svd V^H: whether PyTorch's own outputs multiply to the matrix by V."""
     u, s, v = theirs
     k = s.shape[-1]
-    with_v = (u[..., :k] * s.to(u.dtype).unsqueeze(-2)) @ v.mH[..., :k, :] if v.shape[-1] >= k else None
-    return (
-        "V"
-        if with_v is not None and with_v.shape == arguments[0][0].shape and _close(with_v, arguments[0][0])
-        else "Vh"
-    )
+    if v.shape[-1] < k:
+        return False
+    product = (u[..., :k] * s.to(u.dtype).unsqueeze(-2)) @ v.mH[..., :k, :]
+    return product.shape == matrix.shape and _close(product, matrix)
 
 
 def _orthonormal(matrix: torch.Tensor) -> bool:
@@ -132,8 +132,8 @@ MEANINGS: dict[str, Meaning] = {
     "median": _gathers(1, True),
     "nanmedian": _gathers(1, True),
     "linalg.eigvals": _same_eigenvalues,
-    "linalg.eig": _eigenvectors,
-    "linalg.eigh": _eigenvectors,
+    "linalg.eig": _eig,
+    "linalg.eigh": _eigh,
     "linalg.svd": _svd,
     "svd": _svd,
     "linalg.qr": _qr,

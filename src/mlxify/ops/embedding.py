@@ -9,14 +9,15 @@ import mlx.core as mx
 from ..errors import refuse
 from ..isa import cast
 from ..lowering import HALVES, as_array, lowers
-from .arithmetic import divide, maximum, multiply, subtract
+from .arithmetic import add, divide, maximum, multiply, subtract
 from .bitwise import bitwise_or
 from .compare import equal, greater, not_equal, where
 from .create import full
 from .index import check_known, take
 from .scan import cumsum
 from .scatter import scatter
-from .shape import broadcast_to, expand_dims, slice_
+from .shape import broadcast_to, expand_dims, reshape, slice_
+from .vector_norm import vector_norm
 
 
 @lowers("aten.embedding")
@@ -27,8 +28,14 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
 
 
 @lowers("aten.embedding_renorm")
-def embedding_renorm(self, indices, max_norm, norm_type):
-    raise refuse("an embedding with max_norm changes its weights while the model runs")
+def embedding_renorm(self, indices, max_norm, norm_type=2.0):
+    """Rows that are looked up and longer than max_norm are scaled to it, as torch.embedding_renorm_ does."""
+    check_known(indices, self.shape[0])
+    places = reshape(indices, [-1])
+    rows = take(self, places, 0)
+    norms = vector_norm(rows, norm_type, [1], True)
+    shorter = cast(multiply(rows, divide(max_norm, add(norms, 1e-7))), self.dtype)
+    return scatter(self, [places], where(greater(norms, max_norm), shorter, rows), [0], "none")
 
 
 @lowers("aten.embedding_dense_backward")

@@ -143,8 +143,6 @@ def instance_norm(
 ):
     if not use_input_stats:
         return _by_statistics(input, weight, bias, running_mean, running_var, eps)
-    if running_mean is not None:
-        raise refuse("instance_norm in training updates its running statistics; call .eval() on the model")
     return _by_groups(input, input.shape[1], weight, bias, eps)
 
 
@@ -178,8 +176,6 @@ def _by_statistics(x, weight, bias, center, variance, eps):
 
 @lowers("aten.batch_norm")
 def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
-    if training and running_mean is not None:
-        raise refuse("batch_norm in training updates its running statistics; call .eval() on the model")
     return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
