@@ -10,7 +10,7 @@ import mlx.core as mx
 import pytest
 import torch
 
-from mlxify.conformance.compare import mismatch
+from mlxify.conformance.compare import Comparison, compare
 from mlxify.conformance.judge import FAILURES, JUDGED, PASSES, quiet
 from mlxify.conformance.meaning import MEANINGS
 from mlxify.conformance.pool import Row, verdicts
@@ -71,13 +71,12 @@ WRONG = {
 def test_wrong_results_are_seen(name: str) -> None:
     actual, problem = WRONG[name]
     module, tensors = sample_of(torch.clone, FLOATS)
-    found, _ = mismatch("clone", module, tensors, actual, FLOATS)
-    assert problem in found
+    assert problem in compare("clone", module, tensors, actual, FLOATS).problem
 
 
 def test_number_of_outputs() -> None:
     module, tensors = sample_of(torch.clone, FLOATS)
-    assert "2 outputs" in mismatch("clone", module, tensors, [mx.array(1.0), mx.array(1.0)], FLOATS)[0]
+    assert "2 outputs" in compare("clone", module, tensors, [mx.array(1.0), mx.array(1.0)], FLOATS).problem
 
 
 def test_error_bound_counts_only_what_pytorch_itself_misses() -> None:
@@ -85,8 +84,9 @@ def test_error_bound_counts_only_what_pytorch_itself_misses() -> None:
     x = torch.full((4096,), 0.1, dtype=torch.float16)
     module, tensors = sample_of(lambda t: torch.cumsum(t, 0)[-1:], x)
     rough = torch.tensor([405.0], dtype=torch.float16)  # 1 % below the exact 409.5
-    assert mismatch("cumsum", module, tensors, mx.array([409.5], mx.float16), rough) == ("", True)
-    assert mismatch("cumsum", module, tensors, mx.array([500.0], mx.float16), rough)[0]
+    found = compare("cumsum", module, tensors, mx.array([409.5], mx.float16), rough)
+    assert found == Comparison(by="error bound")
+    assert compare("cumsum", module, tensors, mx.array([500.0], mx.float16), rough).problem
 
 
 TIED = torch.tensor([[3.0, 1.0, 3.0, 2.0]])

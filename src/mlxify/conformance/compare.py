@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
@@ -49,30 +50,55 @@ WIDE = {
 }
 
 
-def mismatch(
+@dataclass(frozen=True)
+class Comparison:
+    """What differs, "" when nothing does; how that was decided; how far the float values are from PyTorch's.
+
+    `by`: "value" within the dtype's tolerance, "meaning" where the result is not unique, "chance" where it is random,
+    "error bound" as ERROR_RATIO says. `deviation` is measured for "value" only.
+    """
+
+    problem: str = ""
+    by: str = "value"
+    deviation: float = 0.0
+
+
+def compare(
     key: str, module: SampleModule, tensors: tuple[torch.Tensor, ...], actual: Any, expected: Any
-) -> tuple[str, bool]:
-    """What differs, or "" when nothing does; and whether the error bound had to decide (`ERROR_RATIO`)."""
+) -> Comparison:
+    """Compare the outputs of a program with PyTorch's."""
     got, wanted = pytree.tree_leaves(plain(actual)), pytree.tree_leaves(expected)
     if len(got) != len(wanted):
-        return f"{len(got)} outputs, PyTorch has {len(wanted)}", False
-    for index, (a, e) in enumerate(zip(got, wanted, strict=True)):
+        return Comparison(f"{len(got)} outputs, PyTorch has {len(wanted)}")
+    pairs = list(zip(got, wanted, strict=True))
+    for index, (a, e) in enumerate(pairs):
         if problem := _kind_mismatch(a, e):
-            return f"output {index}: {problem}", False
-    differing = {
-        i: p for i, (a, e) in enumerate(zip(got, wanted, strict=True)) if (p := _value_mismatch(a, e))
-    }
-    if not differing or is_random(key, module, tensors):
-        return "", False
+            return Comparison(f"output {index}: {problem}")
+    differing = {i: p for i, (a, e) in enumerate(pairs) if (p := _value_mismatch(a, e))}
+    if not differing:
+        return Comparison(deviation=max((_deviation(a, e) for a, e in pairs), default=0.0))
+    if is_random(key, module, tensors):
+        return Comparison(by="chance")
     results = [_to_torch(a) if isinstance(a, mx.array) else a for a in got]
     meaning = MEANINGS.get(key)
     if meaning is not None and meaning(module.arguments(tensors), results, wanted, list(differing)):
-        return "", False
+        return Comparison(by="meaning")
     exact = _exact(module, tensors)
     for index, problem in differing.items():
         if exact is None or not _within_error(results[index], wanted[index], exact[index]):
-            return f"output {index}: {problem}", False
-    return "", True
+            return Comparison(f"output {index}: {problem}")
+    return Comparison(by="error bound")
+
+
+def _deviation(a: Any, e: Any) -> float:
+    """The largest difference relative to the output's largest finite value."""
+    if not isinstance(e, torch.Tensor) or e.dtype not in TOLERANCES:
+        return 0.0
+    x, y = _widened(_to_torch(a)), _widened(e.detach().resolve_conj().resolve_neg())
+    finite = torch.isfinite(x) & torch.isfinite(y)
+    if not finite.any() or not (scale := y[finite].abs().max()) > 0:
+        return 0.0
+    return float((x - y)[finite].abs().max() / scale)
 
 
 def plain(value: Any) -> Any:

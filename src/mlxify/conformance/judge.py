@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 import mlxify
 
 from ..run import Program
-from .compare import eager, mismatch, plain
+from .compare import compare, eager, plain
 from .samples import SampleModule
 
 # What is judged, best first, then what is not: a sample that PyTorch itself cannot run or export, or that is sparse.
@@ -32,6 +32,7 @@ class Verdict:
 
     category: str
     detail: str = ""
+    deviation: float = 0.0  # see compare.Comparison
 
 
 def quiet() -> None:
@@ -64,10 +65,10 @@ def judge(key: str, module: SampleModule, tensors: tuple[torch.Tensor, ...], rel
         if (fault := _export_fault(exported, tensors)) is not None:
             return Verdict("not exportable", f"{shown}: {fault}")
         return Verdict("error", f"{shown}: {type(error).__name__}: {first_line(error)}")
-    problem, bounded = mismatch(key, module, tensors, actual, expected)
-    if problem:
-        return Verdict("wrong", f"{shown}: {problem}")
-    return Verdict(PASSES[bounded])
+    found = compare(key, module, tensors, actual, expected)
+    if found.problem:
+        return Verdict("wrong", f"{shown}: {found.problem}")
+    return Verdict(PASSES[found.by == "error bound"], deviation=found.deviation)
 
 
 def _export_fault(exported: Any, tensors: tuple[torch.Tensor, ...]) -> str | None:

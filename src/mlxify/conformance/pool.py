@@ -27,9 +27,11 @@ class Row:
     counts: Counter[str] = field(default_factory=Counter)
     details: dict[str, list[str]] = field(default_factory=dict)
     seconds: float = 0.0
+    deviation: float = 0.0  # the largest of its samples: see compare.Comparison
 
     def add(self, verdict: Verdict) -> None:
         self.counts[verdict.category] += 1
+        self.deviation = max(self.deviation, verdict.deviation)
         shown = self.details.setdefault(verdict.category, [])
         if verdict.detail and len(shown) < SHOWN and verdict.detail not in shown:
             shown.append(verdict.detail)

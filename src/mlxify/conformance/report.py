@@ -10,9 +10,11 @@ import torch
 
 import mlxify
 
+from .. import ops  # noqa: F401  (registers the lowerings)
+from ..lowering import LOWERINGS
 from .judge import CATEGORIES, JUDGED, PASSES
 from .pool import Row
-from .samples import is_core
+from .samples import is_core, op_infos
 
 
 def totals(rows: list[Row]) -> Counter[str]:
@@ -43,6 +45,7 @@ def write_json(rows: list[Row], path: Path) -> None:
             "op": row.entry.key,
             "dtype": row.entry.dtype,
             "counts": {c: row.counts[c] for c in CATEGORIES if row.counts[c]},
+            "deviation": row.deviation,
             "details": {c: d for c, d in sorted(row.details.items()) if d},
         }
         for row in sorted(rows, key=lambda r: (r.entry.key, r.entry.dtype))
@@ -72,9 +75,40 @@ def write_markdown(rows: list[Row], path: Path, command: str) -> None:
     for key in sorted(by_key):
         cells = [_cell(by_key[key].get(dtype)) for dtype in dtypes]
         lines.append(f"| {key} | " + " | ".join(cells) + " |")
-    lines += ["", "## Why samples are refused", ""]
+    lines += ["", *_deviations(rows, dtypes), "", "## Why samples are refused", ""]
     lines += _reasons(rows)
     path.write_text("\n".join(lines) + "\n")
+
+
+def _deviations(rows: list[Row], dtypes: list[str]) -> list[str]:
+    """A table of the largest deviations from PyTorch by family of lowerings and dtype."""
+    dtypes = [d for d in dtypes if getattr(torch, d).is_floating_point or getattr(torch, d).is_complex]
+    worst: dict[str, dict[str, tuple[float, str]]] = defaultdict(dict)
+    for row in rows:
+        cells = worst[family(row.entry.key)]
+        cells[row.entry.dtype] = max(cells.get(row.entry.dtype, (0.0, "")), (row.deviation, row.entry.key))
+    lines = [
+        "## How far results are from PyTorch's",
+        "",
+        "The largest difference in a sample that passes, relative to the output's largest value, and the op it is of.",
+        "",
+        "| family | " + " | ".join(dtypes) + " |",
+        "|---|" + "---|" * len(dtypes),
+    ]
+    for name in sorted(worst):
+        cells = [f"{e:.1e} {key}" if e else "0" for e, key in (worst[name].get(d, (0.0, "")) for d in dtypes)]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def family(key: str) -> str:
+    """The file in ops/ that lowers an entry's op, or "composite" where it reaches several."""
+    op = op_infos()[key]
+    for name in (op.aten_name, op.name.split(".")[-1]):
+        for lowering in LOWERINGS.values():
+            if lowering.target.split(".")[1] in (name, f"linalg_{name}", f"special_{name}", f"_{name}"):
+                return lowering.fn.__module__.rsplit(".", 1)[-1]
+    return "composite"
 
 
 def _cell(row: Row | None) -> str:
