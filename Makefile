@@ -1,5 +1,6 @@
 # make demo    the smallest complete example
 # make test    what CI runs; make test-slow adds the tests marked slow
+# make conformance    every sample of PyTorch's operator database; writes docs/coverage.md
 # Use another virtual environment with VENV=path, another interpreter with PYTHON=python3.12.
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip
 MODELS := tests/models/requirements.txt tests/edge_requirements.txt
 
-.PHONY: venv demo test test-slow docs clean
+.PHONY: venv demo test test-slow conformance docs clean
 
 venv: $(VENV)/.stamp-install
 
@@ -42,6 +43,10 @@ test: $(VENV)/.stamp-models
 
 test-slow: $(VENV)/.stamp-models
 	$(BIN)/python -m pytest -n $(JOBS) -m slow
+
+# The whole operator database of PyTorch: a coffee break on eight cores, an hour on two.
+conformance: $(VENV)/.stamp-install
+	$(BIN)/python -m mlxify.conformance --jobs $(JOBS) --json build/conformance.json --markdown docs/coverage.md
 
 docs: $(VENV)/.stamp-install
 	$(BIN)/python docs/generate.py

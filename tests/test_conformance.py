@@ -15,19 +15,17 @@ from mlxify.conformance.judge import FAILURES, JUDGED, PASSES, quiet
 from mlxify.conformance.meaning import MEANINGS
 from mlxify.conformance.pool import Row, verdicts
 from mlxify.conformance.report import closing_lines, write_json, write_markdown
-from mlxify.conformance.samples import DTYPES, Entry, SampleModule, entries, is_core
+from mlxify.conformance.samples import COMMON_DTYPES, Entry, SampleModule, entries, is_core
 
 # Two samples of each entry in the dtypes that most models compute with, one of each core entry in all others.
-COMMON, COMMON_SAMPLES = ("float32", "int64"), 2
-RARE = tuple(d for d in DTYPES if d not in COMMON)
+COMMON_SAMPLES = 2
 SHARDS = 48
 
 
 @functools.cache
 def sample() -> list[tuple[Entry, int]]:
     """Entries with how many of their samples are judged."""
-    common = [(entry, COMMON_SAMPLES) for entry in entries([], list(COMMON), core=False)]
-    return common + [(entry, 1) for entry in entries([], list(RARE), core=True)]
+    return [(e, COMMON_SAMPLES if e.dtype in COMMON_DTYPES else 1) for e in entries([], None, core=False)]
 
 
 def judge_entry(entry: Entry, limit: int) -> Row:

@@ -11,7 +11,7 @@ from pathlib import Path
 from .judge import FAILURES, quiet
 from .pool import Row, run_all
 from .report import closing_lines, totals, write_json, write_markdown
-from .samples import DEFAULT_DTYPES, entries
+from .samples import COMMON_DTYPES, OTHER_DTYPES, entries
 
 EXAMPLE = "example: python -m mlxify.conformance --core --dtypes float32,int64 --only 'index_*' --jobs 2"
 
@@ -22,7 +22,10 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--only", action="append", default=[], metavar="NAME", help="entries by name or pattern; repeatable"
     )
-    p.add_argument("--dtypes", default=",".join(DEFAULT_DTYPES), help="comma-separated; default %(default)s")
+    p.add_argument(
+        "--dtypes",
+        help=f"comma-separated; default {','.join(COMMON_DTYPES)}, and {','.join(OTHER_DTYPES)} for core entries",
+    )
     p.add_argument("--max-samples", type=int, metavar="N", help="at most N samples an entry")
     p.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="worker processes; default %(default)s"
@@ -40,7 +43,7 @@ def main() -> int:
     options = parser().parse_args()
     quiet()
     start = time.perf_counter()
-    todo = entries(options.only, options.dtypes.split(","), options.core)
+    todo = entries(options.only, options.dtypes and options.dtypes.split(","), options.core)
     if not todo:
         print("no entry matches", file=sys.stderr)
         return 2

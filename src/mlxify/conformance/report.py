@@ -50,6 +50,7 @@ def write_json(rows: list[Row], path: Path) -> None:
         }
         for row in sorted(rows, key=lambda r: (r.entry.key, r.entry.dtype))
     ]
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(records, indent=1) + "\n")
 
 

@@ -16,8 +16,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..errors import MissingExtraError
 
-DTYPES = ("float32", "int64", "int32", "bool", "float16", "bfloat16", "uint8", "complex64")
-DEFAULT_DTYPES = ("float32", "int64")
+# Every entry is judged in the dtypes that models compute with, core entries in the others as well.
+COMMON_DTYPES = ("float32", "int64")
+OTHER_DTYPES = ("int32", "bool", "float16", "bfloat16", "uint8", "complex64")
+DTYPES = (*COMMON_DTYPES, *OTHER_DTYPES)
 SEED = 0
 # Writes its running statistics although its schema does not say so.
 SILENTLY_MUTABLE = torch.ops.aten.native_batch_norm.default
@@ -72,16 +74,20 @@ def op_infos() -> dict[str, Any]:
     return {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}
 
 
-def entries(only: list[str], dtypes: list[str], core: bool) -> list[Entry]:
-    """The entries to run: those whose key matches a pattern of `only`, for each dtype PyTorch's CPU supports."""
+def entries(only: list[str], dtypes: list[str] | None, core: bool) -> list[Entry]:
+    """The entries to run: those whose key matches a pattern of `only`, for each dtype PyTorch's CPU supports.
+
+    Without `dtypes`: COMMON_DTYPES, and OTHER_DTYPES for core entries.
+    """
     found = []
     for key, op in op_infos().items():
         if only and not any(fnmatch.fnmatchcase(key, pattern) for pattern in only):
             continue
         if core and not is_core(key):
             continue
+        chosen = dtypes or (DTYPES if is_core(key) else COMMON_DTYPES)
         supported = op.supported_dtypes("cpu")
-        found += [Entry(key, dtype) for dtype in dtypes if getattr(torch, dtype) in supported]
+        found += [Entry(key, dtype) for dtype in chosen if getattr(torch, dtype) in supported]
     return found
 
 
