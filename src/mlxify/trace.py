@@ -223,7 +223,7 @@ class Tracer:
         if match is not None:
             try:
                 return self._fuse(match, node, env)
-            except (Refusal, DynamicValueError):
+            except MlxifyError:
                 return self._lower_apart(node, env)
         name = functional_name(node.target)
         if name == "higher_order.auto_functionalized_v2":

@@ -12,8 +12,7 @@ import torch
 import mlxify
 from mlxify.support import fusion_uses
 
-from ..ops.harness import Case, _Function
-from ..ops.harness import check as check_numbers
+from ..ops.harness import Case, _Function, check_program
 
 
 @dataclass
@@ -46,36 +45,36 @@ def rows(table: list[Any]) -> Any:
     return pytest.mark.parametrize("row", table, ids=names)
 
 
+def module_of(case: Case) -> torch.nn.Module:
+    return case.fn.eval() if isinstance(case.fn, torch.nn.Module) else _Function(case.fn).eval()
+
+
 def exported(case: Case) -> torch.export.ExportedProgram:
-    module = case.fn.eval() if isinstance(case.fn, torch.nn.Module) else _Function(case.fn).eval()
-    shapes = None
+    module, shapes = module_of(case), None
     if case.dynamic is not None:
         shapes = (tuple(case.dynamic),) if isinstance(module, _Function) else tuple(case.dynamic)
     return torch.export.export(module, case.args, dynamic_shapes=shapes, strict=False)
 
 
-def instructions(program: torch.export.ExportedProgram) -> list[str]:
-    return [instr.op for instr in mlxify.convert(program).graph.methods["forward"].all_instrs()]
-
-
 def check_hit(row: Hit, tmp_path: Path) -> None:
-    program = exported(row.case)
-    uses = fusion_uses(program)
+    export = exported(row.case)
+    uses = fusion_uses(export)
     assert {u.fusion: u.count for u in uses if not u.reason}.get(row.fusion) == row.count, uses
-    found = instructions(program)
+    program = mlxify.convert(export)
+    found = [instr.op for instr in program.graph.methods["forward"].all_instrs()]
     for name in row.program:
         assert name in found, f"{name} is not among {found}"
     for name in row.gone:
         assert name not in found, f"{name} is left among {found}"
-    check_numbers(row.case, tmp_path)
+    check_program(row.case, module_of(row.case), program, tmp_path)
 
 
 def check_miss(row: Miss, tmp_path: Path) -> None:
-    uses = fusion_uses(exported(row.case))
-    assert not [u for u in uses if u.fusion == row.fusion and not u.reason], uses
-    reasons = [u.reason for u in uses if u.fusion == row.fusion]
+    export = exported(row.case)
+    uses = [use for use in fusion_uses(export) if use.fusion == row.fusion]
+    assert all(use.reason for use in uses), uses
     if row.reason:
-        assert any(row.reason in reason for reason in reasons), reasons
+        assert any(row.reason in use.reason for use in uses), uses
     else:
-        assert not reasons
-    check_numbers(row.case, tmp_path)
+        assert not uses
+    check_program(row.case, module_of(row.case), mlxify.convert(export), tmp_path)

@@ -119,13 +119,16 @@ OF = CENTRED | widened(wild("y")), wild("variance_axes")
 
 def _spread(name: str) -> Pattern:
     """The variance or the standard deviation, as ops of their own."""
-    settings = {"correction": wild("correction"), "keepdim": True}
-    both = op(f"aten.{name}_mean.correction", *OF, **settings)
-    dim, correction = (
+    correction = wild("correction")
+    return either(
         op(f"aten.{name}.dim", *OF, wild("unbiased"), True),
-        op(f"aten.{name}.correction", *OF, **settings),
+        op(f"aten.{name}.correction", *OF, correction=correction, keepdim=True),
+        op(
+            "operator.getitem",
+            op(f"aten.{name}_mean.correction", *OF, correction=correction, keepdim=True),
+            0,
+        ),
     )
-    return dim | correction | op("operator.getitem", both, 0)
 
 
 VARIANCE = mean_of(square(CENTRED), "variance_axes") | _spread("var")
