@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -52,13 +52,16 @@ def verdicts(entry: Entry, limit: int | None, start: int = 0) -> Iterator[Verdic
 def _work(pipe: Connection, limit: int | None) -> None:
     """Answers (entry, start) with the verdicts, one message each, and None at the end."""
     quiet()
-    sys.stdout = open(os.devnull, "w")  # torch.export prints the graphs that it gives up on
     torch.set_num_threads(1)
-    while True:
-        entry, start = pipe.recv()
-        for verdict in verdicts(entry, limit, start):
-            pipe.send(verdict)
-        pipe.send(None)
+    with (
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+    ):  # torch prints what it cannot export
+        while True:
+            entry, start = pipe.recv()
+            for verdict in verdicts(entry, limit, start):
+                pipe.send(verdict)
+            pipe.send(None)
 
 
 class _Worker:
