@@ -61,6 +61,7 @@ CASES = [
     Case("glu negative dim", lambda x: F.glu(x, -1), (X,), compiled=True),
     Case("glu half", lambda x: F.glu(x), (X.half(),)),
     Case("prelu one", F.prelu, (X, torch.tensor([0.25]))),
+    Case("prelu 0-d", F.prelu, (torch.tensor(-2.0), torch.tensor([0.25]))),
     Case("prelu channels", F.prelu, (X, torch.tensor([0.25, 0.5, -1.0]))),
     Case("gelu compiled", F.gelu, (X,), compiled=True),
     Case("dropout eval", lambda x: F.dropout(x, 0.5, training=False), (X,)),

@@ -44,6 +44,7 @@ LINEAR = [
     Case("linear complex", F.linear, (COMPLEX, COMPLEX, COMPLEX[:, 0])),
     Case("linear no inputs", F.linear, (torch.zeros(2, 0), torch.zeros(3, 0), rand(3))),
     Case("linear no rows", F.linear, (torch.zeros(0, 8), rand(3, 8), rand(3))),
+    Case("linear nothing at all", F.linear, (torch.zeros(2, 0, 0), torch.zeros(3, 0), rand(3))),
     Case(
         "linear half rounds once",
         F.linear,
@@ -115,6 +116,7 @@ MATMUL = [
     Case("inner n-d", torch.inner, (rand(2, 3, 4), rand(5, 2, 4))),
     Case("inner 1-d n-d", torch.inner, (rand(4), rand(5, 2, 4))),
     Case("inner 0-d", torch.inner, (torch.tensor(2.0), rand(3))),
+    Case("inner of nothing", torch.inner, (rand(2, 3, 0), rand(4, 0))),
     *(
         Case(f"outer {d}", torch.outer, (rand(3, dtype=d), rand(4, dtype=d)))
         for d in (HALF, torch.int64, torch.uint8)

@@ -12,6 +12,7 @@ from .arithmetic import add, literal, multiply, subtract
 from .axes import axis_of
 from .device import on_cpu
 from .join import roll
+from .shape import product as count
 from .shape import reshape, transpose
 
 LIMB_SUMS = 1 << 21
@@ -62,7 +63,8 @@ def product_sum(c: mx.array, x: mx.array, y: mx.array, alpha: float, beta: float
     if dtype in HALVES and on_cpu():
         c, x, y = (v.astype(mx.float32) for v in (c, x, y))
         return product_sum(c, x, y, alpha, beta).astype(dtype)
-    if dtype in (mx.float32, *HALVES) and min(x.ndim, y.ndim) >= 2 and beta != 0:
+    # mx.addmm cannot flatten an empty x.
+    if dtype in (mx.float32, *HALVES) and min(x.ndim, y.ndim) >= 2 and x.size and beta != 0:
         return mx.addmm(c, x, y, alpha=alpha, beta=beta)
     result = product(x, y)
     c = mx.broadcast_to(c, result.shape)
@@ -141,7 +143,7 @@ def inner(self, other):
         return multiply(self, other)
     if other.ndim == 1:
         return matmul(self, other)
-    columns = transpose(reshape(other, [-1, other.shape[-1]]), [1, 0])
+    columns = transpose(reshape(other, [count(other.shape[:-1]), other.shape[-1]]), [1, 0])
     return reshape(matmul(self, columns), [*self.shape[:-1], *other.shape[:-1]])
 
 
