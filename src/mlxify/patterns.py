@@ -298,15 +298,17 @@ def narrowed(pattern: Pattern) -> Pattern:
 
 def _widens(call: Call) -> bool:
     source = first(call)
-    if not isinstance(source, Call):
+    if not isinstance(source, Call) or source.dtype is None or call.dtype is None:
         return False
     narrower = {mx.float32: HALVES, mx.float64: (*HALVES, mx.float32)}
-    return call.dtype is not None and source.dtype in narrower.get(call.dtype, ())
+    return source.dtype in narrower.get(call.dtype, ())
 
 
 def _rounds(call: Call) -> bool:
     source = first(call)
-    return isinstance(source, Call) and source.dtype == mx.float32 and call.dtype in HALVES
+    if not isinstance(source, Call) or source.dtype is None or call.dtype is None:
+        return False
+    return source.dtype == mx.float32 and call.dtype in HALVES
 
 
 @dataclass(frozen=True)
@@ -349,6 +351,7 @@ def _calls(values: Iterable[Any]) -> Iterator[Call]:
             yield from _calls(value)
 
 
+RESERVED = ("result", "root")
 FUSIONS: dict[str, list[Fusion]] = {}
 """By the target of the node that a match ends with."""
 
@@ -366,7 +369,10 @@ def fuses(
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
         parameters = tuple(inspect.signature(fn).parameters)
         conditions = tuple(inspect.signature(condition).parameters) if condition else ()
-        unknown = {*parameters, *conditions} - pattern.names() - {"result", "root"}
+        names = pattern.names()
+        if not names.isdisjoint(RESERVED):
+            raise ValueError(f"{fn.__name__}: no part of a pattern may be called {' or '.join(RESERVED)}")
+        unknown = {*parameters, *conditions} - names - {*RESERVED}
         if unknown:
             raise ValueError(f"{fn.__name__}: the pattern has no {', '.join(sorted(unknown))}")
         fusion = Fusion(name or fn.__name__, pattern, fn, parameters, condition, conditions)
