@@ -11,6 +11,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -45,11 +46,17 @@ _SYMBOLIC: dict[str, Any] = {
 _LAYOUT = re.compile(r"\.stride\(\)|\.storage_offset\(\)|IsNonOverlappingAndDense")
 
 
+@dataclass(frozen=True)
 class Place:
-    """Where a size comes from: an axis of an input, or (axis None) the value of an input that is a number."""
+    """Where a size comes from: an axis of an input, or (axis None) the value of an input that is a number.
 
-    def __init__(self, node: str, axis: int | None, size: Any) -> None:
-        self.node, self.axis, self.size = node, axis, size
+    node: the input's name in the graph; name: as the user knows it.
+    """
+
+    node: str
+    name: str
+    axis: int | None
+    size: Any
 
 
 class Condition:
@@ -61,8 +68,9 @@ class Condition:
         self._read(places)
         shown = code
         for text, place in self.places.items():
-            name = text.removeprefix("L['").replace("']", "", 1).removesuffix(f".size()[{place.axis}]")
-            shown = shown.replace(text, name if place.axis is None else f"{name}.shape[{place.axis}]")
+            shown = shown.replace(
+                text, place.name if place.axis is None else f"{place.name}.shape[{place.axis}]"
+            )
         self.text = ast.unparse(ast.parse(shown.replace("\n", ""), mode="eval"))
 
     def _read(self, places: Mapping[str, Place]) -> None:
@@ -152,16 +160,15 @@ def _places(program: ExportedProgram) -> dict[str, Place]:
     specs = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
     places: dict[str, Place] = {}
     for index, (spec, path) in enumerate(zip(specs, _paths(program), strict=True)):
+        constant = isinstance(spec.arg, ConstantArgument)
+        value = spec.arg.value if constant else nodes[spec.arg.name].meta.get("val")
         for source in (f"L['flat_args'][{index}]", *_sources(path)):
-            if isinstance(spec.arg, ConstantArgument):
-                places.setdefault(source, Place(spec.arg.name, None, spec.arg.value))
-                continue
-            value = nodes[spec.arg.name].meta.get("val")
             if not isinstance(value, torch.Tensor):
-                places.setdefault(source, Place(spec.arg.name, None, value))
+                places.setdefault(source, Place(spec.arg.name, "".join(path), None, value))
                 continue
             for axis, size in enumerate(value.shape):
-                places.setdefault(f"{source}.size()[{axis}]", Place(spec.arg.name, axis, size))
+                place = Place(spec.arg.name, "".join(path), axis, size)
+                places.setdefault(f"{source}.size()[{axis}]", place)
     return places
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import mlx.core as mx
 import torch
-from torch.export import ExportedProgram
+from torch.export import Dim, ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.fx import Node
 from torch.utils import _pytree as pytree
@@ -18,8 +18,9 @@ from .conditions import parameter_names
 from .convert_torch import torch_array
 from .decompose import prepare
 from .errors import ConversionError
-from .program import RANDOM_STATE, Graph, Method
+from .program import RANDOM_STATE, Graph, LinearDim, Method
 from .run import Program
+from .symbols import Symbols
 from .trace import Tracer
 from .tree import Tree
 from .verify import verify
@@ -105,31 +106,35 @@ def export_module(
 
 
 def dynamic_shapes_of(program: ExportedProgram) -> Any:
-    """The dynamic_shapes by which a program can be exported again: its inputs' symbols as named Dims."""
-    placeholders = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
-    dims: dict[str, Any] = {}
+    """The dynamic_shapes by which a program can be exported again; conditions on sizes will be found again."""
+    symbols = Symbols(program)
+    placeholders = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
+    values = [
+        placeholders.get(spec.arg.name)
+        for spec in program.graph_signature.input_specs
+        if spec.kind == InputKind.USER_INPUT
+    ]
+    tied = bool(symbols.conditions) or any(isinstance(value, torch.SymInt) for value in values)
+    named = {n: Dim(n, min=low, max=high) for n, (low, high) in symbols.ranges.items()}
 
     def axis(size: Any) -> Any:
-        if isinstance(size, int) or not size.node.expr.is_Symbol:
-            return None if isinstance(size, int) else torch.export.Dim.AUTO
-        span, name = program.range_constraints.get(size.node.expr), str(size.node.expr)
-        low = int(span.lower) if span is not None else None
-        high = (
-            int(span.upper) if span is not None and span.upper.is_Integer and span.upper < 2**31 - 1 else None
-        )
-        return dims.setdefault(name, torch.export.Dim(name, min=low, max=high))
+        linear = LinearDim.parse(str(symbols.dim(size)))
+        if linear is None:
+            return None
+        low, high = symbols.ranges[linear.symbol]
+        if tied:
+            return Dim.AUTO(min=linear.at(low), max=None if high is None else linear.at(high))
+        dim = named[linear.symbol] if linear.scale == 1 else linear.scale * named[linear.symbol]
+        return dim + linear.offset if linear.offset else dim
 
-    leaves = []
-    for spec in program.graph_signature.input_specs:
-        if spec.kind == InputKind.USER_INPUT:
-            value = placeholders[spec.arg.name].meta.get("val")
-            shape = value.shape if isinstance(value, torch.Tensor) else ()
-            leaves.append(
-                {i: axis(n) for i, n in enumerate(shape)} if isinstance(value, torch.Tensor) else None
-            )
-    args, kwargs = pytree.tree_unflatten(leaves, program.call_spec.in_spec)
-    if not dims:
+    def leaf(value: Any) -> Any:
+        if isinstance(value, torch.SymInt):
+            return Dim.DYNAMIC
+        return {i: axis(n) for i, n in enumerate(value.shape)} if isinstance(value, torch.Tensor) else None
+
+    if not symbols.ranges:
         return None
+    args, kwargs = pytree.tree_unflatten([leaf(value) for value in values], program.call_spec.in_spec)
     return dict(zip(parameter_names(program), (*args, *kwargs.values()), strict=True))
 
 

@@ -96,8 +96,8 @@ def _size_names(inputs: list[Input], recorder: Recorder) -> dict[tuple[int, ...]
         value = recorder.values[item.value]
         for axis, dim in enumerate(item.spec.shape):
             if isinstance(dim, str):
-                sized = isinstance(value, Value)
-                names.setdefault(tuple(h.shape[axis] if sized else h for h in value.hints), dim)
+                sizes = [h.shape[axis] if isinstance(value, Value) else h for h in value.hints]
+                names.setdefault(tuple(sizes), dim)
     return names
 
 
@@ -106,5 +106,6 @@ def spec_of(value: Value, names: dict[tuple[int, ...], str]) -> Spec:
     dims: list[Dim] = []
     for axis in range(value.ndim):
         sizes = tuple(h.shape[axis] for h in value.hints)
-        dims.append(sizes[0] if len(set(sizes)) == 1 else names.get(sizes, "?"))
+        fixed = len(set(sizes)) == 1 and axis not in value.dynamic
+        dims.append(sizes[0] if fixed else names.get(sizes, "?"))
     return Spec(tuple(dims), value.dtype)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 
 from .errors import MlxifyError, ProgramError
-from .program import DTYPE_NAMES, Block, Instr, Ref
+from .program import DTYPE_NAMES, Block, Instr, Ref, refs
 
 if TYPE_CHECKING:
     from .isa import Instruction, Kind
@@ -235,8 +235,19 @@ class Recorder:
         if many and any(len(run) != len(columns) for run in runs):
             raise ProgramError(f"{schema.name}: the number of results depends on a dynamic size")
         results = [self.new_value(column) for column in columns]
+        if self.examples > 1 and any(self._hides(number) for number in refs(args)):
+            for result in results:
+                if isinstance(result, Value):
+                    result.dynamic.update(range(result.ndim))
         self.instrs.append(Instr(schema.name, args, tuple(r.number for r in results), self.source))
         return tuple(results) if many else results[0]
+
+    def _hides(self, number: int) -> bool:
+        """Whether the examples of a dynamic size happen to agree, so that they do not show where it goes."""
+        value = self.values[number]
+        if isinstance(value, HostNumber):
+            return type(value.hints[0]) is int and len(set(value.hints)) == 1
+        return any(len({hint.shape[axis] for hint in value.hints}) == 1 for axis in value.dynamic)
 
     def _run_example(self, schema: Instruction, args: tuple[Any, ...], index: int) -> Any:
         concrete = self.at_example(args, index)
@@ -337,6 +348,9 @@ class Recorder:
         self._seen.append({})
         try:
             values = [self.new_value(v.hints) for v in inputs]
+            for value, given in zip(values, inputs, strict=True):
+                if isinstance(value, Value):
+                    value.dynamic = set(given.dynamic)
             outputs = build(*values)
             refs = tuple(Ref(o.number) for o in outputs)
             like = tuple(Ref(v.number) for v in inputs)

@@ -8,7 +8,7 @@ from typing import Any
 import sympy
 import torch
 from torch.export import ExportedProgram
-from torch.fx.experimental.symbolic_shapes import free_symbols
+from torch.fx.experimental.symbolic_shapes import free_symbols, free_unbacked_symbols
 
 from .conditions import Condition, Place, read_conditions
 from .errors import ConversionError
@@ -30,6 +30,7 @@ class Symbols:
         found, self.places = read_conditions(program)
         sizes = [p.size for p in self.places.values() if isinstance(p.size, torch.SymInt)]
         self._spans = dict(program.range_constraints)
+        self._unbacked = any(free_unbacked_symbols(expr) for expr in self._spans)
         self._hints: Sizes = {}
         self.names: dict[Any, str] = {}
         self.ranges: dict[str, tuple[int, int | None]] = {}
@@ -72,17 +73,15 @@ class Symbols:
         """Two sets of sizes in their ranges that fulfil all conditions, far apart."""
         pairs = [example_sizes(i, *self.ranges[name]) for i, name in enumerate(self.names.values())]
         preferred = [{s: pair[k] for s, pair in zip(self.names, pairs, strict=True)} for k in range(2)]
-        found = [self._fulfil(sizes, distinct=True) or self._fulfil(sizes) for sizes in preferred]
-        if None in found or any(a == b for a, b in self._differing(found)):
-            found = self._scaled_hints()
-        return found  # type: ignore[return-value]
+        small, large = (self._fulfil(sizes, distinct=True) or self._fulfil(sizes) for sizes in preferred)
+        if small is None or large is None or not self._differ(small, large):
+            return self._scaled_hints()
+        return [small, large]
 
-    def _differing(self, found: list[Any]) -> Iterator[tuple[int, int]]:
-        """The two values of every symbol that can have two."""
-        for symbol, name in self.names.items():
-            low, high = self.ranges[name]
-            if low != high:
-                yield found[0][symbol], found[1][symbol]
+    def _differ(self, small: Sizes, large: Sizes) -> bool:
+        """Whether every symbol that can have two values has two."""
+        ranges = {symbol: self.ranges[name] for symbol, name in self.names.items()}
+        return all(small[s] != large[s] for s, (low, high) in ranges.items() if low != high)
 
     def _scaled_hints(self) -> list[Sizes]:
         """Multiples of the sizes with which the model was exported."""
@@ -153,8 +152,8 @@ class Symbols:
 
     @property
     def count(self) -> int:
-        """How many examples to follow: one is enough when no size is dynamic."""
-        return 2 if self.names else 1
+        """How many examples to follow: one is enough when no size is dynamic or depends on data."""
+        return 2 if self.names or self._unbacked else 1
 
     @property
     def chosen(self) -> dict[str, tuple[int, int]]:

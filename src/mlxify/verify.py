@@ -189,9 +189,10 @@ class _Verifier:
 
 
 def _examples(method: Method) -> list[dict[str, int]]:
-    """Values of the dynamic sizes by which a method is checked: two sets, or one when nothing is dynamic."""
+    """Values of the dynamic sizes by which a method is checked: two sets, or one when no size can change."""
     if not method.symbols:
-        return [{}]
+        waits = any(i.op in INSTRUCTIONS and INSTRUCTIONS[i.op].sync for i in method.all_instrs())
+        return [{}, {}] if waits else [{}]
     pairs = {name: example_sizes(i, *span) for i, (name, span) in enumerate(method.symbols.items())}
     pairs |= method.examples
     return [{name: pair[k] for name, pair in pairs.items()} for k in range(2)]
