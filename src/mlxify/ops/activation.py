@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 
+import mlx.core as mx
+
 from ..errors import refuse
+from ..isa import cast
 from ..lowering import lowers
+from ..patterns import fuses, narrowed, number, op, widened, wild
 from .arithmetic import add, divide, literal, maximum, minimum, multiply, subtract, widen
 from .axes import axis_of
 from .compare import greater, less, less_equal, where
@@ -155,3 +159,41 @@ def glu(self, dim=-1):
     half = self.shape[axis] // 2
     a, b = split(self, [half, half], axis)
     return multiply(a, sigmoid(b))
+
+
+# What a model spells out, in float32: PyTorch rounds every step in half precision
+
+
+def no_gelu(cubic, factor, tanh):
+    if tanh.dtype not in (mx.float32, mx.float64):
+        return "it is computed in half precision, where PyTorch rounds every step"
+    if abs(cubic - 0.044715) > 1e-9 or abs(factor - math.sqrt(2 / math.pi)) > 1e-7:
+        return "its constants are not 0.044715 and sqrt(2 / pi)"
+    return None
+
+
+X, CUBIC, FACTOR = widened(wild("x")), number("cubic"), number("factor")
+CUBE = op("aten.pow.Tensor_Scalar", X, 3) | (X * X) * X | op("aten.pow.Tensor_Scalar", X, 2) * X
+SQUARE = op("aten.pow.Tensor_Scalar", X, 2) * CUBIC | (X * X) * CUBIC | (X * CUBIC) * X
+INNER = (X + CUBE * CUBIC) * FACTOR | (X * FACTOR) * (SQUARE + 1) | X * ((SQUARE + 1) * FACTOR)
+RAISED = op("aten.tanh", INNER).named("tanh") + 1
+GELU = (X * 0.5) * RAISED | X * (RAISED * 0.5) | (X * RAISED) * 0.5
+
+
+@fuses(GELU | narrowed(GELU), condition=no_gelu, name="gelu")
+def gelu_by_hand(x, tanh):
+    return gelu(cast(x, tanh.dtype), "tanh")
+
+
+def no_silu(sigmoid):
+    if sigmoid.dtype not in (mx.float32, mx.float64):
+        return "it is computed in half precision, where PyTorch rounds every step"
+    return None
+
+
+SILU = X * op("aten.sigmoid", X).named("sigmoid")
+
+
+@fuses(SILU | narrowed(SILU), condition=no_silu, name="silu")
+def silu_by_hand(x, sigmoid):
+    return silu(cast(x, sigmoid.dtype))

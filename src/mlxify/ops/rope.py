@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
-from ..isa import Array, Int, instruction
+from ..calls import Call, first, seen_through
+from ..isa import Array, Int, cast, instruction
 from ..lowering import HALVES, lowers
+from ..patterns import Pattern, fuses, narrowed, op, shared, widened, wild
 from .device import on_cpu
+from .shape import reshape
 
 MAX_DIMS = 1 << 16
 
@@ -123,3 +128,103 @@ def _rotate(x: mx.array, dims: int, traditional: bool, cos: mx.array, sin: mx.ar
 @lowers("mlx::rope", "mlx::rope.tensor")
 def rope_(x, dims, pos, traditional=False, base=500000.0, scale=1.0, freqs=None):
     return rope(x, dims, traditional, float(base), float(scale), pos, freqs)
+
+
+# What a model spells out: pairs (x1, x2) of features, halves of the last axis or neighbours (step 2), and ready angles
+
+VIEWS = ("aten.view", "aten.reshape", "aten.flatten.using_ints")
+ANGLES = wild("angles")
+
+
+def _takes(part: int, step: int) -> Callable[[Call], bool]:
+    """Whether a call takes x1 (0) or x2 (1) of all pairs, by a slice or as a piece of a split."""
+
+    def check(call: Call) -> bool:
+        source, _ = seen_through(first(call))
+        if call.target == "operator.getitem" and isinstance(source, Call):
+            source, _ = seen_through(first(source))
+        if not isinstance(source, Call) or not source.ndim or type(source.shape[-1]) is not int:
+            return False
+        half = source.shape[-1] // 2
+        if source.shape[-1] % 2 or call.shape != (*source.shape[:-1], half):
+            return False
+        if call.target == "operator.getitem":
+            return step == 1 and call.arguments["1"] == part
+        start = (call.arguments["start"] or 0) % source.shape[-1]
+        return call.arguments["step"] == step and start == (part * half if step == 1 else part)
+
+    return check
+
+
+def _part(part: int, step: int) -> Pattern:
+    x = widened(wild("x"))
+    pieces = op(("aten.chunk", "aten.split.Tensor", "aten.split_with_sizes"), x, loose=True)
+    piece = op("operator.getitem", pieces, where=_takes(part, step), loose=True)
+    return shared(op("aten.slice.Tensor", x, where=_takes(part, step), loose=True) | piece)
+
+
+def _joined(x1: Pattern, x2: Pattern, step: int) -> Pattern:
+    if step == 1:
+        return op("aten.cat", [x1, x2], -1)
+    return op(VIEWS, op("aten.stack", [x1, x2], -1), where=_joins_last, loose=True)
+
+
+def _joins_last(call: Call) -> bool:
+    pairs, _ = seen_through(first(call))
+    return isinstance(pairs, Call) and call.shape[:-1] == pairs.shape[:-2]
+
+
+def _doubled(x: Pattern, step: int) -> Pattern:
+    repeated = op("aten.repeat_interleave.self_int", x, 2, -1)
+    return _joined(x, x, step) if step == 1 else _joined(x, x, step) | repeated
+
+
+def _of_angles(function: str, name: str, step: int) -> Pattern:
+    """The cosines or sines of angles, one for each feature or one for each pair, with leading axes added."""
+    values = op(function, ANGLES | _doubled(ANGLES, step)) | _doubled(op(function, ANGLES), step)
+    values = values | narrowed(values)
+    for _ in range(2):
+        values = values | op("aten.unsqueeze", values, loose=True)
+    return (shared(values) | wild(f"{name}_data")).named(name)
+
+
+def _rotation(step: int) -> Pattern:
+    cos, sin = _of_angles("aten.cos", "cos", step), _of_angles("aten.sin", "sin", step)
+    x1, x2 = _part(0, step), _part(1, step)
+    minus = op("aten.neg", x2) | x2 * -1
+    whole = widened(wild("x")) * cos + _joined(minus, x1, step).named("turned") * sin
+    rotation = whole | _joined(x1 * cos - x2 * sin, x2 * cos + x1 * sin, step)
+    return rotation | narrowed(rotation)
+
+
+def no_rope(x, angles, cos, sin, cos_data, sin_data, turned):
+    if not all(isinstance(v, Call) and v.dtype is not None for v in (x, cos, sin)):
+        return "its cosines and sines are numbers"
+    if cos.dtype in HALVES or x.dtype not in (*HALVES, cos.dtype):
+        return "it is computed in half precision, where PyTorch rounds every step"
+    if cos_data is not None or sin_data is not None:
+        return "its cosines and sines are not just those of angles that the model computes"
+    if x.ndim < 3 or sin.shape != cos.shape or sin.dtype != cos.dtype:
+        return "it is not a rotation of (b, ..., t, d)"
+    length, width = x.shape[-2:]
+    each = width if turned is not None else width // 2
+    if any(n != 1 for n in cos.shape[:-2]) or cos.shape[-2:] != (length, each) or cos.ndim > x.ndim:
+        return "the angles do not depend on the axis before the last alone"
+    if angles.shape[-2:] != (length, width // 2) or any(n != 1 for n in angles.shape[:-2]):
+        return "there is not one angle for each pair of features"
+    return None
+
+
+def _by_hand(x: Any, angles: Any, cos: Call, result: Any, traditional: bool) -> Any:
+    x = x if x.dtype == result.dtype else cast(x, cos.dtype)
+    return rope(x, x.shape[-1], traditional, 1.0, 1.0, 0, reshape(angles, angles.shape[-2:]))
+
+
+@fuses(_rotation(1), condition=no_rope, name="rope")
+def rope_by_hand(x, angles, cos, result):
+    return _by_hand(x, angles, cos, result, False)
+
+
+@fuses(_rotation(2), condition=no_rope, name="rope")
+def interleaved_rope_by_hand(x, angles, cos, result):
+    return _by_hand(x, angles, cos, result, True)
