@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from . import blas
 from .errors import (
     ConversionError,
     InputError,
@@ -16,13 +17,14 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
+    from .blas import fast_blas
     from .export import convert
     from .lowering import lowers
     from .run import Program, load
 
 __version__ = "0.1.0"
 
-_LAZY = {"convert": "export", "load": "run", "Program": "run", "lowers": "lowering"}
+_LAZY = {"convert": "export", "fast_blas": "blas", "load": "run", "Program": "run", "lowers": "lowering"}
 
 __all__ = [
     "ConversionError",
@@ -34,6 +36,7 @@ __all__ = [
     "UnsupportedOp",
     "UnsupportedOpError",
     "convert",
+    "fast_blas",
     "load",
     "lowers",
     "supported_ops",
@@ -72,3 +75,6 @@ def _need_torch() -> None:
         importlib.import_module("torch")
     except ImportError as error:
         raise MissingExtraError('converting needs PyTorch: pip install "mlxify[torch]"') from error
+
+
+blas.install()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class MlxifyError(Exception):
@@ -29,8 +29,7 @@ class Refusal(MlxifyError):
     """Raised inside a lowering: this use of the op is not supported. Collected, then reported together."""
 
 
-@dataclass(frozen=True)
-class UnsupportedOp:
+class UnsupportedOp(NamedTuple):
     """One call in the model's graph that cannot be lowered."""
 
     target: str

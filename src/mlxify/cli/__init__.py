@@ -1,4 +1,4 @@
-"""The command line: `mlxify convert | run | inspect | check | ops`.
+"""The command line: `mlxify convert | run | inspect | check | ops | doctor`.
 
 Exit codes: 0 fine, 1 a check failed, 2 wrong usage or unusable input, 3 the model has unsupported operations.
 """
@@ -6,10 +6,13 @@ Exit codes: 0 fine, 1 a check failed, 2 wrong usage or unusable input, 3 the mod
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from .. import _need_mlx
 from ..errors import MissingExtraError, MlxifyError, UnsupportedOpError
+
+if TYPE_CHECKING:
+    import typer
 
 FAILED, USAGE, UNSUPPORTED = 1, 2, 3
 
@@ -17,8 +20,7 @@ FAILED, USAGE, UNSUPPORTED = 1, 2, 3
 def main() -> None:
     """Entry point of the console script."""
     try:
-        _need_mlx()
-        from .app import app
+        app = _app()
     except MissingExtraError as error:
         fail(error, USAGE)
     except ModuleNotFoundError as error:
@@ -40,6 +42,21 @@ def main() -> None:
         if error.filename is None:
             raise
         fail(f"{error.filename}: {error.strerror}", USAGE)
+
+
+def _app() -> typer.Typer:
+    """All commands; where MLX does not work, `doctor` alone."""
+    try:
+        _need_mlx()
+    except MissingExtraError:
+        if sys.argv[1:2] != ["doctor"]:
+            raise
+        from .doctor import alone
+
+        return alone
+    from .app import app
+
+    return app
 
 
 def _package(error: ModuleNotFoundError) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from . import check, convert, inspect, ops, run
+from . import check, convert, doctor, inspect, ops, run
 
 app = typer.Typer(
     name="mlxify",
@@ -21,3 +21,4 @@ app.command("run")(run.run)
 app.command("inspect")(inspect.inspect)
 app.command("check")(check.check)
 app.command("ops")(ops.ops)
+app.command("doctor")(doctor.doctor)
