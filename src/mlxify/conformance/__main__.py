@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .judge import FAILURES, quiet
 from .pool import Row, run_all
-from .report import closing_lines, totals, write_json, write_markdown
+from .report import closing_lines, read_json, totals, write_json, write_markdown
 from .samples import COMMON_DTYPES, OTHER_DTYPES, entries
 
 EXAMPLE = "example: python -m mlxify.conformance --core --dtypes float32,int64 --only 'index_*' --jobs 2"
@@ -34,6 +34,9 @@ def parser() -> argparse.ArgumentParser:
         "--timeout", type=float, default=120, help="seconds a sample may take; default %(default)s"
     )
     p.add_argument("--json", type=Path, metavar="FILE", help="write one record an entry")
+    p.add_argument(
+        "--merge", type=Path, metavar="FILE", help="take all other entries from this earlier --json"
+    )
     p.add_argument("--markdown", type=Path, metavar="FILE", help="write the coverage page")
     p.add_argument("--verbose", action="store_true", help="print the details of what does not pass")
     return p
@@ -53,6 +56,9 @@ def main() -> int:
         _progress(len(rows), len(todo), row)
         if options.verbose or any(row.counts[c] for c in FAILURES):
             _print_details(row, options.verbose)
+    if options.merge:
+        done = set(todo)
+        rows += [row for row in read_json(options.merge) if row.entry not in done]
     if options.json:
         write_json(rows, options.json)
     if options.markdown:

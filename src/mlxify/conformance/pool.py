@@ -34,9 +34,10 @@ class Row:
     def add(self, verdict: Verdict) -> None:
         self.counts[verdict.category] += 1
         self.deviation = max(self.deviation, verdict.deviation)
-        shown = self.details.setdefault(verdict.category, [])
-        if verdict.detail and len(shown) < SHOWN and verdict.detail not in shown:
-            shown.append(verdict.detail)
+        if verdict.detail:
+            shown = self.details.setdefault(verdict.category, [])
+            if len(shown) < SHOWN and verdict.detail not in shown:
+                shown.append(verdict.detail)
 
 
 def verdicts(entry: Entry, limit: int | None, start: int = 0) -> Iterator[Verdict]:

@@ -14,7 +14,7 @@ from .. import ops  # noqa: F401  (registers the lowerings)
 from ..lowering import LOWERINGS
 from .judge import CATEGORIES, JUDGED, PASSES
 from .pool import Row
-from .samples import is_core, op_infos
+from .samples import Entry, is_core, op_infos
 
 
 def totals(rows: list[Row]) -> Counter[str]:
@@ -52,6 +52,14 @@ def write_json(rows: list[Row], path: Path) -> None:
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(records, indent=1) + "\n")
+
+
+def read_json(path: Path) -> list[Row]:
+    """The rows of an earlier run."""
+    return [
+        Row(Entry(r["op"], r["dtype"]), Counter(r["counts"]), r["details"], deviation=r["deviation"])
+        for r in json.loads(path.read_text())
+    ]
 
 
 def write_markdown(rows: list[Row], path: Path, command: str) -> None:
