@@ -9,11 +9,11 @@ import mlx.core as mx
 from ..errors import refuse
 from ..isa import Array, instruction
 from ..lowering import lowers
-from .arithmetic import arctan2, literal, multiply
+from .arithmetic import arctan2, literal, multiply, subtract
 from .compare import less, not_equal, where
 from .join import stack
-from .shape import slice_, squeeze
-from .unary import cos, sin
+from .shape import slice_, squeeze, swapped
+from .unary import cos, exp, expm1, sin
 
 
 @instruction
@@ -82,6 +82,16 @@ def conj(self):
     return conjugate(self) if self.dtype == mx.complex64 else self
 
 
+@lowers("aten.mH", "aten.adjoint")
+def mh(self):
+    return conj(swapped(self, -2, -1))
+
+
+@lowers("aten.matrix_H")
+def matrix_h(self):
+    return conj(self if self.ndim == 0 else swapped(self, -2, -1))
+
+
 @lowers("aten.resolve_conj", "aten.resolve_neg")
 def resolve(self):
     """Values here are never lazy conjugates or negatives."""
@@ -107,3 +117,15 @@ def angle(self):
         return arctan2(imag(self), real(self))
     zero, pi = literal(0.0, self.dtype), literal(math.pi, self.dtype)
     return where(not_equal(self, self), self, where(less(self, zero), pi, zero))
+
+
+@lowers("aten.expm1", "aten.special_expm1", promote="self", to="float", opmath=True)
+def expm1_(self):
+    """Of x + yi: expm1(x) cos(y) - 2 sin(y / 2)^2 + exp(x) sin(y) i, exact near 0 in both parts."""
+    if self.dtype != mx.complex64:
+        return expm1(self)
+    x, y = real(self), imag(self)
+    half = sin(multiply(y, 0.5))
+    return complex_(
+        subtract(multiply(expm1(x), cos(y)), multiply(2.0, multiply(half, half))), multiply(exp(x), sin(y))
+    )

@@ -280,13 +280,6 @@ def round_decimals(self, decimals):
     return multiply(round_(divide(self, scale)), scale)
 
 
-@lowers("aten.expm1", "aten.special_expm1", promote="self", to="float", opmath=True)
-def expm1_(self):
-    if self.dtype == mx.complex64:
-        raise refuse("MLX has no expm1 of complex numbers")
-    return expm1(self)
-
-
 @lowers("aten.exp2", "aten.special_exp2", promote="self", to="float", opmath=True)
 def exp2(self):
     return power(2.0, self)
