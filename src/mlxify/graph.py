@@ -96,7 +96,7 @@ def _has_effect(node: Node) -> bool:
     name = target_name(node.target)
     if name.startswith(SKIPPED) or (name.startswith("aten._assert_scalar") and _about_storage(node)):
         return False
-    return name.startswith("aten._assert") or is_mutable(node.target)
+    return name.startswith(("aten._assert", "aten._linalg_check_errors")) or is_mutable(node.target)
 
 
 def _about_storage(node: Node) -> bool:

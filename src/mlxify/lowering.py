@@ -47,8 +47,8 @@ VIEWS = [
 PYTHON_NAMESPACES = ("operator.", "math.", "builtins.", "torch.", "higher_order.")
 """Targets without overloads: functions on sizes, and control flow."""
 
-TRACED = ("operator.getitem", "higher_order.auto_functionalized_v2")
-"""Targets that the tracer itself handles: picking one of several results, and a custom op that writes."""
+TRACED = ("operator.getitem", "higher_order.auto_functionalized_v2", "higher_order.with_effects")
+"""Targets that the tracer itself handles: one of several results, a custom op that writes, an op with an effect."""
 
 IGNORED = ("device", "pin_memory", "memory_format", "non_blocking")
 """Arguments that say where or how a tensor is stored, not what its values are."""

@@ -61,7 +61,9 @@ class Tracer:
         self._sources: dict[Source, int] = {}
         self._constants = constants_of(program)
         self.fused: dict[Node, Match] = {}
-        self._mutated = {spec.target for spec in self.signature.output_specs if spec.kind.name in STATE_UPDATES}
+        self._mutated = {
+            spec.target for spec in self.signature.output_specs if spec.kind.name in STATE_UPDATES
+        }
 
     def run(self, watch: Sequence[Node] = ()) -> tuple[Method, list[Any]]:
         """Record everything that an output needs; also return references to the values of the nodes in `watch`.
@@ -90,6 +92,8 @@ class Tracer:
                 env[node] = self._bind_input(spec.arg, node)
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
                 env[node] = self._bind_tensor(spec.target, node)
+            elif spec.kind == InputKind.TOKEN:
+                env[node] = None  # it only says in which order effects come, and instructions keep theirs
             else:
                 raise ConversionError(
                     f"the input {spec.arg.name!r} is of the kind {spec.kind.name}, which is not supported"
@@ -228,6 +232,8 @@ class Tracer:
         name = functional_name(node.target)
         if name == "higher_order.auto_functionalized_v2":
             return self._apply_functionalized(node, env)
+        if name == "higher_order.with_effects":
+            return self._apply_with_effects(node, env)
         found = policy.find(name)
         if found is None:
             raise NotImplementedError("no lowering")
@@ -256,6 +262,17 @@ class Tracer:
         arguments = {a.name: given.get(a.name, defaults[a.name]) for a in op._schema.arguments}
         return self._reconcile(policy.apply(found, arguments, defaults, None), node.meta.get("val"))
 
+    def _apply_with_effects(self, node: Node, env: dict[Node, Any]) -> list[Any]:
+        """An op with an effect, wrapped with a token that orders it: the token, then the op's results."""
+        token, op, *args = node.args
+        found = policy.find(target_name(op))
+        if found is None:
+            raise NotImplementedError(f"no lowering for the wrapped op {target_name(op)}")
+        arguments, defaults = self._bound(op, args, node.kwargs, env, found.parameters)
+        results = policy.apply(found, arguments, defaults, None)
+        listed = [] if results is None else list(results) if isinstance(results, (list, tuple)) else [results]
+        return self._reconcile([self._argument(token, env), *listed], node.meta["val"][: 1 + len(listed)])
+
     def _rebind(self, node: Node, env: dict[Node, Any], result: Any) -> None:
         """After an in-place op its target's name means the new value (see decompose.is_simple_mutation)."""
         target = node.args[0]
@@ -263,9 +280,15 @@ class Tracer:
             env[target] = result
 
     def _arguments(self, node: Node, env: dict[Node, Any], names: Iterable[str]) -> tuple[dict, dict]:
-        schema = getattr(plain_op(node.target), "_schema", None)
-        args = [self._argument(a, env) for a in node.args]
-        kwargs = {k: self._argument(v, env) for k, v in node.kwargs.items()}
+        return self._bound(node.target, node.args, node.kwargs, env, names)
+
+    def _bound(
+        self, op: Any, given_args: Any, given_kwargs: Any, env: dict[Node, Any], names: Iterable[str]
+    ) -> tuple[dict, dict]:
+        """An op's arguments and their defaults, by name."""
+        schema = getattr(plain_op(op), "_schema", None)
+        args = [self._argument(a, env) for a in given_args]
+        kwargs = {k: self._argument(v, env) for k, v in given_kwargs.items()}
         if schema is None:
             return {**dict(zip(names, args, strict=False)), **kwargs}, {}
         given, defaults = {}, {}
@@ -344,6 +367,8 @@ class Tracer:
                 self.method.updates[spec.target] = value.number
             elif spec.kind == OutputKind.USER_OUTPUT:
                 results.append(spec.arg.value if isinstance(spec.arg, ConstantArgument) else value)
+            elif spec.kind == OutputKind.TOKEN:
+                continue
             elif spec.kind == OutputKind.USER_INPUT_MUTATION:
                 raise ConversionError(
                     f"the model writes into its input {spec.target!r}; return the new value instead"

@@ -8,13 +8,14 @@ import mlx.core as mx
 
 from ..errors import refuse
 from ..isa import cast
+from ..lowering import lowers
 from ..program import DTYPE_NAMES
 from .arithmetic import add, literal, subtract
 from .bitwise import bitwise_invert
 from .compare import equal, where
 from .complex import conjugate, real
 from .create import full
-from .reduce import all_, any_, argmax
+from .reduce import all_, any_, argmax, max_, sum_
 from .scalar import assert_scalar
 from .shape import slice_, swapped
 
@@ -94,6 +95,12 @@ def real_part(x: Any) -> Any:
     return real(x) if x.dtype == mx.complex64 else x
 
 
+def largest(x: Any, axis: int) -> Any:
+    """The largest along an axis of what has no sign; of nothing 0."""
+    size = x.shape[axis]
+    return (sum_ if isinstance(size, int) and size == 0 else max_)(x, [axis], False)
+
+
 def first_bad(ok: Any) -> Any:
     """The number, from 1, of the first false element along the last axis; 0 if there is none. int32."""
     if isinstance(ok.shape[-1], int) and ok.shape[-1] == 0:
@@ -106,6 +113,11 @@ def first_bad(ok: Any) -> Any:
 def assert_none(info: Any, message: str) -> None:
     """The call fails with `message` unless all of info is 0."""
     assert_scalar(all_(equal(info, 0), list(range(info.ndim)), False), message)
+
+
+@lowers("aten._linalg_check_errors")
+def check_errors(info, api_name, is_matrix):
+    assert_none(info, f"{api_name}: a matrix is singular or not positive definite")
 
 
 def assert_finite(x: Any, message: str) -> None:

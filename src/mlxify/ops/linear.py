@@ -10,8 +10,10 @@ from ..isa import Array, cast, instruction
 from ..lowering import HALVES, lowers
 from .arithmetic import add, literal, multiply, subtract
 from .axes import axis_of
+from .complex import conj
 from .device import on_cpu
 from .join import roll
+from .reduce import sum_
 from .shape import product as count
 from .shape import reshape, transpose
 
@@ -135,6 +137,19 @@ def mv(self, vec):
 @lowers("aten.dot")
 def dot(self, tensor):
     return matmul(self, tensor)
+
+
+@lowers("aten.vdot")
+def vdot(self, other):
+    return matmul(conj(self), other)
+
+
+@lowers("aten.linalg_vecdot", promote=("x", "y"))
+def vecdot(x, y, dim=-1):
+    if x.ndim == y.ndim == 1:
+        return vdot(x, y)
+    products = multiply(conj(x), y)
+    return sum_(products, [axis_of(products, dim)], False)
 
 
 @lowers("aten.inner", promote=("self", "other"))

@@ -16,6 +16,7 @@ from ..record import active
 from .arithmetic import add, divide, literal, maximum, minimum, multiply, remainder, subtract, widen
 from .cast import view
 from .compare import less
+from .complex import complex_
 from .reduce import argmax, sum_
 from .scan import cumsum
 from .shape import broadcast_arrays, check_shape, expand_dims, reshape
@@ -80,11 +81,17 @@ def next_key():
 
 
 def uniform(shape, dtype):
-    """Uniform numbers in [0, 1), with the program's key."""
+    """Uniform numbers in [0, 1), with the program's key; both parts of complex ones."""
+    if dtype == mx.complex64:
+        return complex_(uniform(shape, mx.float32), uniform(shape, mx.float32))
     return random_uniform(next_key(), list(shape), dtype)
 
 
 def normal(shape, dtype):
+    """Normal numbers of mean 0 and variance 1, half of it in each part of a complex one."""
+    if dtype == mx.complex64:
+        parts = [multiply(normal(shape, mx.float32), math.sqrt(0.5)) for _ in range(2)]
+        return complex_(*parts)
     return random_normal(next_key(), list(shape), dtype)
 
 

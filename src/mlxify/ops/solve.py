@@ -8,6 +8,7 @@ import mlx.core as mx
 
 from ..isa import Array, instruction
 from ..lowering import lowers
+from .axes import axis_of
 from .linalg import (
     any_in_last,
     assert_none,
@@ -19,7 +20,7 @@ from .linalg import (
     nan_where,
 )
 from .lu import lu_factor, lu_info, lu_solved, rows_in_order
-from .shape import expand_dims, product, reshape, squeeze
+from .shape import expand_dims, moved, product, reshape, squeeze
 from .triangular import substituted
 
 
@@ -106,3 +107,14 @@ def tensorinv(self, ind=2):
     shape = self.shape
     square = reshape(self, [product(shape[:ind]), product(shape[ind:])])
     return reshape(inverse(square), [*shape[ind:], *shape[:ind]])
+
+
+@lowers("aten.linalg_tensorsolve")
+def tensorsolve(self, other, dims=None):
+    """x, of the axes of self that are left when those of `other`, the first ones, are taken away."""
+    if dims:
+        axes = [axis_of(self, d) for d in dims]
+        self = moved(self, axes, list(range(self.ndim - len(axes), self.ndim)))
+    unknowns = self.shape[other.ndim :]
+    square = reshape(self, [other.size, product(unknowns)])
+    return reshape(linalg_solve(square, reshape(other, [other.size])), unknowns)

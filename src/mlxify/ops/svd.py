@@ -14,9 +14,9 @@ from .axes import axis_of
 from .compare import greater, where
 from .create import full
 from .diagonal import tril
-from .linalg import adjoint, check_matrices, columns, decomposable, real_dtype
+from .linalg import adjoint, check_matrices, columns, decomposable, largest, real_dtype
 from .linear import matmul
-from .reduce import max_, min_, sum_
+from .reduce import min_, sum_
 from .shape import expand_dims, moved
 
 EPS = {mx.float32: 2.0**-23, mx.float64: 2.0**-52}
@@ -72,11 +72,11 @@ def singular_norm(x: Any, order: Any, dim: Any, keepdim: bool) -> Any:
     """The sum ("nuc"), the largest (2) or the smallest (-2) of the singular values of the matrices in two axes."""
     axes = sorted(axis_of(x, d) for d in dim)
     values = svdvals(moved(x, list(dim), [-2, -1]))
-    if order != -2 and isinstance(values.shape[-1], int) and values.shape[-1] == 0:
-        result = sum_(values, [values.ndim - 1], False)  # PyTorch: 0, as of a norm of nothing
+    last = values.ndim - 1
+    if order == 2:
+        result = largest(values, last)
     else:
-        reduce = {"nuc": sum_, 2: max_, -2: min_}[order]
-        result = reduce(values, [values.ndim - 1], False)
+        result = (sum_ if order == "nuc" else min_)(values, [last], False)
     return expand_dims(result, axes) if keepdim else result
 
 
@@ -105,8 +105,9 @@ def _hermitian(x: Any) -> Any:
 
 
 def _limit(x: Any, s: Any, atol: Any, rtol: Any) -> Any:
-    largest = s if s.shape[-1] == 0 else max_(s, [s.ndim - 1], True)
-    limit = multiply(largest, _per_matrix(_relative(x, atol, rtol), s.dtype))
+    limit = multiply(
+        expand_dims(largest(s, s.ndim - 1), [-1]), _per_matrix(_relative(x, atol, rtol), s.dtype)
+    )
     return limit if atol is None else maximum(limit, _per_matrix(atol, s.dtype))
 
 

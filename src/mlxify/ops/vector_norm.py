@@ -11,7 +11,9 @@ from ..isa import cast
 from ..lowering import lowers
 from .arithmetic import multiply, power, subtract, widen
 from .axes import axes_of, axis_of
+from .linalg import largest
 from .reduce import max_, min_, sum_
+from .shape import expand_dims, squeeze
 from .svd import singular_norm
 from .unary import abs_, sqrt
 
@@ -81,6 +83,6 @@ def matrix_norm(self, ord="fro", dim=(-2, -1), keepdim=False, dtype=None):
     rows, columns = (axis_of(x, d) for d in dim)
     if abs(ord) != 1:
         rows, columns = columns, rows
-    sums = sum_(abs_(x), [rows], keepdim)
-    left = columns if keepdim or columns < rows else columns - 1
-    return (max_ if ord > 0 else min_)(sums, [left], keepdim)
+    sums = sum_(abs_(x), [rows], True)
+    result = largest(sums, columns) if ord > 0 else min_(sums, [columns], False)
+    return expand_dims(result, [columns]) if keepdim else squeeze(result, [rows - (columns < rows)])
