@@ -104,6 +104,7 @@ CASES = [
     ),
     Case("cummax named results", lambda x: x.cummax(0), (X,), compiled=True),
     Case("diff", lambda x: (x.diff(), x.diff(dim=0), x.diff(n=2, dim=1)), (X,), decomposed=True),
+    Case("diff 0 ignores the rest", lambda x: x.diff(n=0, prepend=x, append=x), (X,)),
     Case("diff 0 and too many times", lambda x: (x.diff(n=0), x.diff(n=5), x.diff(n=4)), (X,)),
     Case("diff bool", lambda x: x.diff(dim=1), (X > 0,)),
     Case("diff uint8 wraps", lambda x: x.diff(), (torch.tensor([5, 3, 200], dtype=torch.uint8),)),

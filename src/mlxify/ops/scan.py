@@ -125,6 +125,8 @@ def indices_along(x, axis):
 @lowers("aten.diff")
 def diff(self, n=1, dim=-1, prepend=None, append=None):
     axis = axis_of(self, dim)
+    if n == 0:
+        return self  # without what is put before and after it
     parts = [part for part in (prepend, self, append) if part is not None]
     x = concatenate([as_array(p, result_type(parts)) for p in parts], axis) if len(parts) > 1 else self
     difference = bitwise_xor if x.dtype == mx.bool_ else subtract
