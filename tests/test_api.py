@@ -60,7 +60,6 @@ X, F, B = rows(2, 3), np.float32(2), rows(3)
 
 CALLS: dict[str, Callable[[mlxify.Program], Any]] = {
     "positional": lambda p: p(X, F, B, twice=True),
-    "all by position": lambda p: p(X, F, B, True),
     "by name": lambda p: p(bias=B, factor=F, x=X, twice=True),
     "mixed": lambda p: p(X, bias=B, factor=F, twice=True),
     "a constant left out": lambda p: p(X, F, B),
@@ -86,8 +85,9 @@ REFUSED: dict[str, tuple[Callable[[mlxify.Program], Any], str]] = {
     "too few": (lambda p: p(X, F), r"the argument 'bias' is missing; forward takes x, factor, bias, twice"),
     "too many": (
         lambda p: p(X, F, B, True, 5),
-        r"forward takes 4 arguments \(x, factor, bias, twice\), got 5",
+        r"forward takes 3 arguments \(x, factor, bias\) and twice by name; got 5",
     ),
+    "only by name": (lambda p: p(X, F, B, True), r"takes 3 arguments .* and twice by name; got 4"),
     "unknown name": (lambda p: p(X, F, bais=B), r"no argument 'bais'; it takes x, factor, bias, twice"),
     "twice": (lambda p: p(X, F, B, x=X), r"'x' was given twice, by position and by name"),
     "dtype": (

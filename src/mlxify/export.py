@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import inspect
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,7 +55,25 @@ def convert(
     }
     prepared = {name: prepare(program) for name, program in programs.items()}
     graph, _ = record_methods(prepared)
+    if isinstance(model, torch.nn.Module):
+        _allow_positions(graph.methods["forward"], model)
     return Program(graph)
+
+
+def _allow_positions(method: Method, model: torch.nn.Module) -> None:
+    """Let arguments that were exported by name be given by position as well, where the model's signature has them."""
+    kinds = inspect.signature(model.forward).parameters.values()
+    order = [p.name for p in kinds if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    (_, positional), (_, keys, named) = method.input_tree[1]
+    given = dict(zip(keys, named, strict=True))
+    for name in order[len(positional) :]:
+        if name not in given:
+            break
+        positional = (*positional, given.pop(name))
+    method.parameters = (
+        [*order[: len(positional)], *given] if given.keys() != set(keys) else method.parameters
+    )
+    method.input_tree = ("tuple", (("tuple", positional), ("dict", tuple(given), tuple(given.values()))))
 
 
 def record_methods(
@@ -206,8 +227,10 @@ def build_tree(spec: Any, leaves: list[Tree]) -> Tree:
         kind, context = node.type, node.context
         if kind in (tuple, list, torch.Size):
             return ("list" if kind is list else "tuple", children)
-        if kind is dict:
-            return ("dict", tuple(context), children)
+        if kind is deque:
+            return ("list", children)
+        if kind in (dict, OrderedDict, defaultdict):
+            return ("dict", _dict_keys(context[1] if kind is defaultdict else context), children)
         named = (
             context if isinstance(context, type) else kind
         )  # torch keeps a named tuple's class in the context
@@ -217,9 +240,29 @@ def build_tree(spec: Any, leaves: list[Tree]) -> Tree:
         keys = _field_names(context)
         if keys is None or len(keys) != len(children):
             raise ConversionError(f"arguments or results of the type {kind.__name__} are not supported")
-        return ("object", kind.__name__, tuple(keys), children)
+        named_children = dict(zip(keys, children, strict=True))
+        if _drops_none(kind, context):
+            every = [f.name for f in dataclasses.fields(kind)]
+            named_children = {name: named_children.get(name, ("const", None)) for name in every}
+        return ("object", kind.__name__, tuple(named_children), tuple(named_children.values()))
 
     return build(spec)
+
+
+def _dict_keys(keys: Any) -> tuple[Any, ...]:
+    wrong = [key for key in keys if type(key) not in (str, int)]
+    if wrong:
+        raise ConversionError(
+            f"a dict among the arguments or results has the key {wrong[0]!r}; use text or ints"
+        )
+    return tuple(keys)
+
+
+def _drops_none(kind: Any, context: Any) -> bool:
+    """Whether torch leaves out the fields of a dataclass that are None (those are listed beside the others)."""
+    pair = isinstance(context, (list, tuple)) and len(context) == 2 and isinstance(context[1], (list, tuple))
+    names = {f.name for f in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+    return bool(pair) and names == {*context[0], *context[1]}
 
 
 def _field_names(context: Any) -> list[str] | None:

@@ -18,7 +18,7 @@ from .errors import ProgramError
 from .files import read_arrays, write_whole
 from .isa import INSTRUCTIONS, MAX_TEXT, Kind
 from .program import DTYPE_NAMES, DTYPES, Block, Graph, Input, Instr, LinearDim, Method, Ref, Source, Spec
-from .tree import MAX_LEAVES, check_tree
+from .tree import MAX_LEAVES, check_tree, encode_tree
 from .verify import verify
 
 FORMAT = "mlxify"
@@ -107,8 +107,8 @@ def _encode_method(m: Method) -> dict[str, Any]:
         ],
         "weights": list(m.weights.values()),
         "state": list(m.state.values()),
-        "input_tree": m.input_tree,
-        "output_tree": m.output_tree,
+        "input_tree": encode_tree(m.input_tree),
+        "output_tree": encode_tree(m.output_tree),
         "instructions": [_encode_instr(i) for i in m.instrs],
         "outputs": [_encode_arg(o) for o in m.outputs],
         "updates": m.updates,

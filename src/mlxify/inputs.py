@@ -23,6 +23,7 @@ class InputBinder:
         tree = method.input_tree
         positional, keyword = tree[1]
         self.trees = [*positional[1], *keyword[-1]]
+        self.positions = len(positional[1])
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The input values in order. Raises InputError, naming the input, what was expected and what came."""
@@ -39,9 +40,11 @@ class InputBinder:
 
     def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         names = self.names
-        if len(args) > len(names):
+        if len(args) > self.positions:
+            by_name = f" and {', '.join(names[self.positions :])} by name" if names[self.positions :] else ""
             raise InputError(
-                f"{self.method.name} takes {len(names)} arguments ({', '.join(names)}), got {len(args)}"
+                f"{self.method.name} takes {self.positions} argument{'' if self.positions == 1 else 's'} ({', '.join(names[: self.positions])})"
+                f"{by_name}; got {len(args)}"
             )
         given = dict(zip(names, args, strict=False))
         for name, value in kwargs.items():

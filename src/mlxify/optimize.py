@@ -96,7 +96,7 @@ def _size_names(inputs: list[Input], recorder: Recorder) -> dict[tuple[int, ...]
         value = recorder.values[item.value]
         for axis, dim in enumerate(item.spec.shape):
             if isinstance(dim, str):
-                sizes = [h.shape[axis] if isinstance(value, Value) else h for h in value.hints]
+                sizes: list[Any] = [h.shape[axis] if isinstance(value, Value) else h for h in value.hints]
                 names.setdefault(tuple(sizes), dim)
     return names
 

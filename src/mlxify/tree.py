@@ -6,7 +6,8 @@ A tree says how leaves nest. Nodes: ("leaf", index), ("const", value), ("tuple" 
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import math
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -60,19 +61,40 @@ def flatten(
     if kind == "leaf":
         put(tree[1], value, path)
     elif kind == "const":
-        if type(value) is not type(tree[1]) or value != tree[1]:
+        if not same_constant(value, tree[1]):
             raise mismatch(path, f"{tree[1]!r}, the value it was exported with", value)
     elif kind in ("tuple", "list"):
-        if not isinstance(value, (tuple, list)) or len(value) != len(tree[1]):
+        if not isinstance(value, (tuple, list, deque)) or len(value) != len(tree[1]):
             raise mismatch(path, f"a {kind} of {len(tree[1])}", value)
         for i, (child, item) in enumerate(zip(tree[1], value, strict=True)):
             flatten(child, item, f"{path}[{i}]", put, mismatch)
     else:
         keys, children = tree[-2], tree[-1]
+        if kind == "object" and type(value) is tuple and len(value) == len(keys):
+            value = dict(zip(keys, value, strict=True))
         for key, child in zip(keys, children, strict=True):
             flatten(child, _field(value, key, path, keys, mismatch), f"{path}.{key}", put, mismatch)
         if isinstance(value, dict) and len(value) > len(keys):
             raise mismatch(path, f"the keys {list(keys)}", value)
+
+
+def same_constant(a: Any, b: Any) -> bool:
+    """Whether two literals are the same: 1, 1.0 and True differ, NaN is NaN."""
+    return type(a) is type(b) and (a == b or (a != a and b != b))
+
+
+def encode_tree(tree: Tree) -> list[Any]:
+    """A tree as JSON; floats that JSON does not have become ["float", text]."""
+    kind, *rest = tree
+    if kind == "const" and isinstance(rest[0], float) and not math.isfinite(rest[0]):
+        return ["float", str(rest[0])]
+    if kind in ("leaf", "const"):
+        return [kind, *rest]
+    return [kind, *map(_as_list, rest[:-1]), [encode_tree(child) for child in rest[-1]]]
+
+
+def _as_list(part: Any) -> Any:
+    return list(part) if isinstance(part, tuple) else part
 
 
 def _field(value: Any, key: Any, path: str, keys: Any, mismatch: Callable) -> Any:
@@ -102,6 +124,8 @@ def check_tree(data: Any, leaves: int, depth: int = 0) -> Tree:
         return (kind, rest[0])
     if kind == "const" and len(rest) == 1 and isinstance(rest[0], (str, int, float, bool, type(None))):
         return (kind, rest[0])
+    if kind == "float" and len(rest) == 1 and rest[0] in ("inf", "-inf", "nan"):
+        return ("const", float(rest[0]))
     if kind in ("tuple", "list") and len(rest) == 1 and isinstance(rest[0], list):
         return (kind, tuple(check_tree(child, leaves, depth + 1) for child in rest[0]))
     if kind in ("dict", "object") and len(rest) == (2 if kind == "dict" else 3):
