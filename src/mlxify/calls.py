@@ -56,6 +56,17 @@ class Call:
     def _loaded(self) -> tuple[dict[str, Any], dict[str, Any]]:
         return self.load()
 
+    @cached_property
+    def through(self) -> tuple[Any, tuple[Call, ...]]:
+        """What the call is apart from calls that change nothing, and these. A known 0-d tensor is a number."""
+        number = _number(self)
+        if number is not None:
+            return number, ()
+        if not _is_identity(self):
+            return self, ()
+        value, passed = seen_through(first(self))
+        return value, (self, *passed)
+
     @property
     def ndim(self) -> int:
         return len(self.shape)
@@ -71,18 +82,9 @@ def first(call: Call) -> Any:
     return next(iter(call.arguments.values()), None)
 
 
-def seen_through(value: Any) -> tuple[Any, list[Call]]:
-    """What a value is apart from the calls that change nothing, and these calls. 0-d constants are numbers."""
-    passed: list[Call] = []
-    while isinstance(value, Call):
-        number = _number(value)
-        if number is not None:
-            return number, passed
-        if not _is_identity(value):
-            break
-        passed.append(value)
-        value = first(value)
-    return value, passed
+def seen_through(value: Any) -> tuple[Any, tuple[Call, ...]]:
+    """See Call.through; other values are what they are."""
+    return value.through if isinstance(value, Call) else (value, ())
 
 
 def _is_identity(call: Call) -> bool:

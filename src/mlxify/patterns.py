@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import mlx.core as mx
@@ -35,10 +35,16 @@ class Found:
         """With `name` for a value; None when the name stands for another one."""
         if name in self.bound:
             return self if _same(self.bound[name], value) else None
-        return replace(self, bound={**self.bound, name: value})
+        return Found({**self.bound, name: value}, self.named, self.inner)
 
     def holding(self, calls: Iterable[Call], free: bool) -> Found:
-        return replace(self, inner={**self.inner, **{c: self.inner.get(c, True) and free for c in calls}})
+        inner = dict(self.inner)
+        for call in calls:
+            inner[call] = inner.get(call, True) and free
+        return Found(self.bound, self.named, inner)
+
+    def naming(self, name: str, call: Call) -> Found:
+        return Found(self.bound, {**self.named, name: call}, self.inner)
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -48,11 +54,15 @@ def _same(a: Any, b: Any) -> bool:
 
 
 class Pattern:
-    """An expression over ATen ops. `+ - * /` are the ops on tensors and numbers, `|` is one pattern or the other."""
+    """An expression over ATen ops. `+ - * /` are the ops on tensors and numbers, `|` is one pattern or else the other."""
 
     def match(self, value: Any, found: Found, free: bool) -> Iterator[Found]:
         """All ways in which the pattern fits a value, each as `found` grown by them."""
         raise NotImplementedError
+
+    def admits(self, value: Any) -> bool:
+        """Whether the pattern may fit a value (seen through): a quick test, which most values fail."""
+        return True
 
     def roots(self) -> tuple[str, ...]:
         """The targets with which a match can end."""
@@ -103,9 +113,12 @@ class _Wild(Pattern):
 
     def match(self, value: Any, found: Found, free: bool) -> Iterator[Found]:
         value, _ = seen_through(value)
-        grown = found.binding(self.name, value) if self.where is None or self.where(value) else None
+        grown = found.binding(self.name, value) if self.admits(value) else None
         if grown is not None:
             yield grown
+
+    def admits(self, value: Any) -> bool:
+        return self.where is None or self.where(value)
 
     def names(self) -> set[str]:
         return {self.name}
@@ -116,10 +129,12 @@ class _Literal(Pattern):
     value: Any
 
     def match(self, value: Any, found: Found, free: bool) -> Iterator[Found]:
-        value, _ = seen_through(value)
-        alike = isinstance(value, bool) == isinstance(self.value, bool) and not isinstance(value, Call)
-        if alike and value == self.value:
+        if self.admits(seen_through(value)[0]):
             yield found
+
+    def admits(self, value: Any) -> bool:
+        alike = isinstance(value, bool) == isinstance(self.value, bool) and not isinstance(value, Call)
+        return alike and bool(value == self.value)
 
 
 @dataclass(frozen=True)
@@ -127,8 +142,11 @@ class _List(Pattern):
     items: tuple[Pattern, ...]
 
     def match(self, value: Any, found: Found, free: bool) -> Iterator[Found]:
-        if isinstance(value, (list, tuple)) and len(value) == len(self.items):
+        if self.admits(value):
             yield from _match_all(list(zip(self.items, value, strict=True)), found, free)
+
+    def admits(self, value: Any) -> bool:
+        return isinstance(value, (list, tuple)) and len(value) == len(self.items)
 
     def parts(self) -> Iterable[Pattern]:
         return self.items
@@ -139,8 +157,13 @@ class _Either(Pattern):
     options: list[Pattern]
 
     def match(self, value: Any, found: Found, free: bool) -> Iterator[Found]:
+        seen, _ = seen_through(value)
         for option in self.options:
-            yield from option.match(value, found, free)
+            if option.admits(seen):
+                yield from option.match(value, found, free)
+
+    def admits(self, value: Any) -> bool:
+        return any(option.admits(value) for option in self.options)
 
     def roots(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(root for option in self.options for root in option.roots()))
@@ -156,6 +179,9 @@ class _Either(Pattern):
 class _Around(Pattern):
     inside: Pattern
 
+    def admits(self, value: Any) -> bool:
+        return self.inside.admits(value)
+
     def roots(self) -> tuple[str, ...]:
         return self.inside.roots()
 
@@ -170,7 +196,7 @@ class _Named(_Around):
     def match(self, value: Any, found: Found, free: bool) -> Iterator[Found]:
         call, _ = seen_through(value)
         for grown in self.inside.match(value, found, free):
-            yield replace(grown, named={**grown.named, self.name: call})
+            yield grown.naming(self.name, call)
 
     def names(self) -> set[str]:
         return {self.name, *self.inside.names()}
@@ -191,6 +217,9 @@ class _Widened(_Around):
             value, passed = seen_through(first(value))
         yield from self.inside.match(value, found, free)
 
+    def admits(self, value: Any) -> bool:
+        return self.inside.admits(value) or (isinstance(value, Call) and value.target in CASTS)
+
 
 @dataclass(frozen=True)
 class _Op(Pattern):
@@ -203,7 +232,7 @@ class _Op(Pattern):
 
     def match(self, value: Any, found: Found, free: bool) -> Iterator[Found]:
         call, passed = seen_through(value)
-        if not isinstance(call, Call) or call.target not in self.targets:
+        if not self.admits(call):
             return
         given = call.arguments
         names = list(given)[: len(self.operands)]
@@ -220,6 +249,9 @@ class _Op(Pattern):
         for order in (values, values[::-1]) if self.commutes else (values,):
             yield from _match_all([*zip(self.operands, order, strict=True), *settings], grown, free)
 
+    def admits(self, value: Any) -> bool:
+        return isinstance(value, Call) and value.target in self.targets
+
     def roots(self) -> tuple[str, ...]:
         return self.targets
 
@@ -228,12 +260,17 @@ class _Op(Pattern):
 
 
 def _match_all(pairs: list[tuple[Pattern, Any]], found: Found, free: bool) -> Iterator[Found]:
+    if all(pattern.admits(seen_through(value)[0]) for pattern, value in pairs):
+        yield from _match_each(pairs, found, free)
+
+
+def _match_each(pairs: list[tuple[Pattern, Any]], found: Found, free: bool) -> Iterator[Found]:
     if not pairs:
         yield found
         return
     (pattern, value), *rest = pairs
     for grown in pattern.match(value, found, free):
-        yield from _match_all(rest, grown, free)
+        yield from _match_each(rest, grown, free)
 
 
 def wild(name: str, where: Callable[[Any], bool] | None = None) -> Pattern:
@@ -322,6 +359,11 @@ class Fusion:
     condition: Callable[..., str | None] | None
     conditions: tuple[str, ...]
 
+    def matches(self, root: Call) -> Iterator[Match]:
+        """All ways in which it fits, in the order of the pattern's alternatives."""
+        for found in self.pattern.match(root, Found(), False):
+            yield Match(self, root, found)
+
 
 @dataclass(frozen=True, eq=False)
 class Match:
@@ -330,6 +372,10 @@ class Match:
     fusion: Fusion
     root: Call
     found: Found
+
+    @property
+    def size(self) -> int:
+        return len(self.found.inner)
 
     def refused(self) -> str | None:
         """The reason for which the condition refuses, if it does."""
@@ -383,10 +429,6 @@ def fuses(
     return register
 
 
-def matches(root: Call) -> list[Match]:
-    """All fusions that fit, the largest first."""
-    fusions = FUSIONS.get(root.target, ())
-    if not fusions or seen_through(root)[0] is not root:
-        return []
-    found = [Match(f, root, m) for f in fusions for m in f.pattern.match(root, Found(), False)]
-    return sorted(found, key=lambda match: -len(match.found.inner))
+def fusions_of(root: Call) -> list[Fusion]:
+    """The fusions that can end with a call."""
+    return [] if seen_through(root)[0] is not root else FUSIONS.get(root.target, [])

@@ -21,7 +21,7 @@ from .calls import Call
 from .convert_torch import mlx_dtype
 from .errors import Refusal
 from .graph import effects, functional_name, is_last_use, is_mutable, needed_nodes, plain_op
-from .patterns import FUSIONS, Match, matches
+from .patterns import FUSIONS, Match, fusions_of
 
 
 @dataclass
@@ -82,17 +82,19 @@ class _Planner:
         """The largest fusion that ends with a node; notes why others that nearly do are none."""
         if node.op != "call_function" or functional_name(node.target) not in FUSIONS:
             return None
-        missed: tuple[Match, str] | None = None
-        for match in matches(self.call(node)):
-            if self._writes(match):
-                continue
-            reason = match.refused() or self._used_elsewhere(match)
-            if reason is None:
-                return match
-            missed = missed or (match, reason)
-        if missed is not None:
-            self.plan.misses.append(missed)
-        return None
+        fits: list[Match] = []
+        missed: list[tuple[Match, str]] = []
+        for fusion in fusions_of(self.call(node)):
+            for match in fusion.matches(self.call(node)):
+                reason = match.refused() or self._used_elsewhere(match)
+                if reason is None and not self._writes(match):
+                    fits.append(match)
+                    break
+                if reason is not None:
+                    missed.append((match, reason))
+        if not fits and missed:
+            self.plan.misses.append(max(missed, key=lambda miss: miss[0].size))
+        return max(fits, key=lambda match: match.size, default=None)
 
     def _used_elsewhere(self, match: Match) -> str | None:
         inner = {call.node for call in match.found.inner}

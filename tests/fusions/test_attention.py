@@ -188,6 +188,33 @@ MISSES = [
 ]  # fmt: skip
 
 
+def sdpa(q, k, v, *args, groups=2, **settings):
+    return F.scaled_dot_product_attention(q, repeat_kv(k, groups), repeat_kv(v, groups), *args, **settings)
+
+
+def groups(name, fn, args, tolerance=None, dynamic=None, also=()):
+    gone = ("broadcast_to", "repeat")
+    return Hit(
+        Case(name, fn, args, tolerance, dynamic, also),
+        "grouped_attention",
+        ("scaled_dot_product_attention",),
+        gone,
+    )
+
+
+# PyTorch's CPU kernel rounds the weights of a half softmax to half before it multiplies them by the values.
+HALVES = {HALF: (2e-3, 5e-4), BF16: (1.6e-2, 4e-3)}
+GROUPS = [
+    groups("groups", sdpa, qkv(2, 4, heads=2)),
+    *(groups(f"groups {d}", sdpa, qkv(2, 4, heads=2, dtype=d), HALVES[d]) for d in (HALF, BF16)),
+    groups("groups, mask", sdpa, (*qkv(2, 4, heads=2), mask(2, 1, 3, 5))),
+    groups("groups, mask by head", sdpa, (*qkv(2, 4, heads=2), mask(2, 4, 3, 5))),
+    groups("groups, causal, scale", lambda q, k, v: sdpa(q, k, v, is_causal=True, scale=0.3), qkv(2, 4, heads=2)),
+    groups("groups, repeat_interleave", lambda q, k, v: F.scaled_dot_product_attention(q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)), qkv(2, 4, heads=2)),
+    groups("groups, dynamic", sdpa, qkv(2, 4, heads=2), dynamic=({0: B, 2: L}, AXES, AXES), also=(qkv(3, 4, heads=2, length=1, span=9),)),
+]  # fmt: skip
+
+
 @rows(HITS)
 def test_attention(row, tmp_path):
     check_hit(row, tmp_path)
@@ -195,6 +222,11 @@ def test_attention(row, tmp_path):
 
 @rows(DYNAMIC)
 def test_dynamic(row, tmp_path):
+    check_hit(row, tmp_path)
+
+
+@rows(GROUPS)
+def test_groups(row, tmp_path):
     check_hit(row, tmp_path)
 
 

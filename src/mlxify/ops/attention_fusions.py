@@ -59,7 +59,7 @@ def _unfolds(call: Call) -> bool:
 
 
 def scaled(x: Pattern, name: str) -> Pattern:
-    return x | x * wild(f"{name}_times", _is_factor) | x / wild(f"{name}_over", _is_factor)
+    return x * wild(f"{name}_times", _is_factor) | x / wild(f"{name}_over", _is_factor) | x
 
 
 def _is_factor(value: Any) -> bool:
@@ -80,11 +80,11 @@ def _swaps_last(call: Call) -> bool:
     return [d % rank for d in given["dims"]] == [*range(rank - 2), rank - 1, rank - 2]
 
 
-def with_heads(x: Pattern) -> Pattern:
-    """x, also with each of its heads (axis 1 of 4) repeated for a group of queries."""
+def repeated(x: Pattern) -> Pattern:
+    """x with each of its heads (axis 1 of 4) repeated for a group of queries."""
     grouped = op("aten.expand", op("aten.unsqueeze", x, 2), loose=True)
     in_a_row = op("aten.repeat_interleave.self_int", x, loose=True, where=_repeats_heads)
-    return x | shared(op(VIEWS, grouped, where=_joins_groups, loose=True) | in_a_row)
+    return shared(op(VIEWS, grouped, where=_joins_groups, loose=True) | in_a_row)
 
 
 def _joins_groups(call: Call) -> bool:
@@ -120,11 +120,9 @@ def _weighs_values(call: Call) -> bool:
     return weights[1] == v[0] and result == weights[0] + v[1]
 
 
-QUERIES, KEYS, VALUES = (
-    scaled(wild("queries"), "queries"),
-    with_heads(wild("keys")),
-    with_heads(wild("values")),
-)
+GROUPED_KEYS, GROUPED_VALUES = repeated(wild("keys")), repeated(wild("values"))
+KEYS, VALUES = GROUPED_KEYS | wild("keys"), GROUPED_VALUES | wild("values")
+QUERIES = scaled(wild("queries"), "queries")
 KEYS_T = either(
     scaled(transposed(KEYS), "keys"),
     transposed(scaled(KEYS, "keys")),
@@ -276,3 +274,19 @@ def _is_ones(value: Any) -> bool:
         return False
     filled = value.target == "aten.full.default" and value.arguments["fill_value"] == 1
     return filled or value.target in ("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default")
+
+
+def no_groups(keys, values):
+    return None if keys.shape[:3] == values.shape[:3] else "keys and values have different heads"
+
+
+GROUPED = op(
+    "aten.scaled_dot_product_attention", wild("queries"), GROUPED_KEYS, GROUPED_VALUES, wild("attn_mask"),
+    wild("dropout_p"), wild("is_causal"), scale=wild("scale"), loose=True,
+)  # fmt: skip
+
+
+@fuses(GROUPED, condition=no_groups)
+def grouped_attention(queries, keys, values, attn_mask, dropout_p, is_causal, scale):
+    """Attention takes keys and values for groups of queries as they are, unrepeated."""
+    return attention(queries, keys, values, attn_mask, dropout_p, is_causal, scale, True)
