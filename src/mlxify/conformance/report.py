@@ -105,8 +105,8 @@ def _deviations(rows: list[Row], dtypes: list[str]) -> list[str]:
         "|---|" + "---|" * len(dtypes),
     ]
     for name in sorted(worst):
-        cells = [f"{e:.1e} {key}" if e else "0" for e, key in (worst[name].get(d, (0.0, "")) for d in dtypes)]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        found = [worst[name].get(d, (0.0, "")) for d in dtypes]
+        lines.append(f"| {name} | " + " | ".join(f"{e:.1e} {key}" if e else "0" for e, key in found) + " |")
     return lines
 
 
