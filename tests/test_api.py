@@ -17,6 +17,8 @@ from torch.export import Dim, register_dataclass
 
 import mlxify
 
+from . import acme  # noqa: F401  (operations without a lowering)
+
 
 def rows(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     return np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
@@ -367,12 +369,12 @@ def test_dtype_keeps_the_dynamic_sizes_of_an_exported_program() -> None:
 
 
 def helper(x: torch.Tensor) -> torch.Tensor:
-    return torch.special.bessel_j0(x)
+    return torch.ops.acme.window(x)
 
 
 class Inner(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.special.bessel_j1(x) + 1
+        return torch.ops.acme.other(x) + 1
 
 
 class Unsupported(torch.nn.Module):
@@ -381,7 +383,7 @@ class Unsupported(torch.nn.Module):
         self.block = torch.nn.Sequential(torch.nn.Identity(), Inner())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        dead = torch.special.bessel_y0(x)  # noqa: F841  (nobody needs it, so it does not count)
+        dead = torch.ops.acme.unused(x)  # noqa: F841  (nobody needs it, so it does not count)
         return helper(self.block(x))
 
 
@@ -397,11 +399,9 @@ def test_unsupported_ops_are_reported_together() -> None:
     assert isinstance(error, NotImplementedError) and isinstance(error, mlxify.MlxifyError)
     assert len(error.ops) == 2 and "2 calls not supported" in str(error)
     first, second = error.ops
-    assert first.target.endswith("bessel_j1.default") and second.target.endswith("bessel_j0.default")
+    assert first.target.endswith("other.default") and second.target.endswith("window.default")
     assert first.arguments == "float32[2, 3]" and first.module == "block.1"
-    assert (
-        f"test_api.py:{line_of(Inner.forward, 'bessel_j1')}: return torch.special.bessel_j1" in first.source
-    )
+    assert f"test_api.py:{line_of(Inner.forward, 'acme.other')}: return torch.ops.acme.other" in first.source
     # torch.export (not strict) knows the line of a module's forward, not those of functions that it calls.
     assert f"test_api.py:{line_of(Unsupported.forward, 'helper')}: " in second.source
     assert "@mlxify.lowers(" in first.hint and "docs/adding-an-op.md" in first.hint
@@ -413,14 +413,14 @@ def test_a_strict_export_names_the_line_inside_a_function() -> None:
     exported = torch.export.export(Unsupported(), (torch.ones(2, 3),), strict=True)
     with pytest.raises(mlxify.UnsupportedOpError) as caught:
         mlxify.convert(exported)
-    assert f"test_api.py:{line_of(helper, 'bessel_j0')}: " in caught.value.ops[1].source
+    assert f"test_api.py:{line_of(helper, 'acme.window')}: " in caught.value.ops[1].source
 
 
 def test_unsupported_ops_have_the_names_that_the_user_wrote() -> None:
     """Not those of a decomposition that leads to nothing supported either."""
     with pytest.raises(mlxify.UnsupportedOpError) as caught:
-        mlxify.convert(module(lambda x: torch.special.bessel_j0(x)), (torch.ones(2),))
-    assert caught.value.ops[0].target == "aten.special_bessel_j0.default"
+        mlxify.convert(module(lambda x: torch.ops.acme.both(x)), (torch.ones(2),))
+    assert caught.value.ops[0].target == "acme.both.default"
 
 
 def test_what_the_exporter_refuses() -> None:
