@@ -94,9 +94,20 @@ def _in_order(model: torch.nn.Module, given: dict[str, Any]) -> dict[str, Any]:
 def _export(model: torch.nn.Module, kwargs: dict[str, Any], shapes: Any, dtype: str | None) -> Source:
     from ..export import export_module
 
-    exported = export_module(model.eval(), (), kwargs, shapes, dtype)
-    args, kwargs = exported.example_inputs or ((), kwargs)
+    args, kwargs = _split(model, kwargs)
+    exported = export_module(model.eval(), args, kwargs, shapes, dtype)
+    args, kwargs = exported.example_inputs or (args, kwargs)
     return Source(exported, tuple(args), dict(kwargs))
+
+
+def _split(model: torch.nn.Module, named: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The inputs with which the signature starts by position, so that the program takes both; the others by name."""
+    rest, args = dict(named), []
+    for parameter in inspect.signature(model.forward).parameters.values():
+        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD or parameter.name not in rest:
+            break
+        args.append(rest.pop(parameter.name))
+    return tuple(args), rest
 
 
 def _from_exported(exported: ExportedProgram, given: dict[str, Any], dtype: str | None) -> Source:
