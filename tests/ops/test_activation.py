@@ -62,6 +62,7 @@ CASES = [
     Case("glu half", lambda x: F.glu(x), (X.half(),)),
     Case("prelu one", F.prelu, (X, torch.tensor([0.25]))),
     Case("prelu 0-d", F.prelu, (torch.tensor(-2.0), torch.tensor([0.25]))),
+    Case("prelu kernel broadcasts", torch.ops.aten._prelu_kernel, (X, X[0] * 0.5)),
     Case("prelu channels", F.prelu, (X, torch.tensor([0.25, 0.5, -1.0]))),
     Case("gelu compiled", F.gelu, (X,), compiled=True),
     Case("dropout eval", lambda x: F.dropout(x, 0.5, training=False), (X,)),

@@ -95,11 +95,16 @@ def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.33333333333333
     return [rrelu(widen(self), lower, upper, training), noise]
 
 
-@lowers("aten._prelu_kernel", "aten.prelu", promote=("self", "weight"), opmath=True)
+@lowers("aten._prelu_kernel", promote=("self", "weight"), opmath=True)
+def prelu_kernel(self, weight):
+    return where(greater(self, 0.0), self, multiply(self, weight))
+
+
+@lowers("aten.prelu", promote=("self", "weight"), opmath=True)
 def prelu(self, weight):
     if weight.ndim == 1 and self.ndim != 1:
         weight = reshape(weight, ([1, -1] + [1] * (self.ndim - 2)) if self.ndim else [])
-    return where(greater(self, 0.0), self, multiply(self, weight))
+    return prelu_kernel(self, weight)
 
 
 @lowers("aten.hardsigmoid", promote="self", opmath=True)
