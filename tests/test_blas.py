@@ -141,7 +141,7 @@ for name in ("cblas_sgemm", "scipy_cblas_sgemm", "sgetrf_"):
 
 
 def test_off(python: Python) -> None:
-    code = f"import mlxify; import mlx.core as mx; {PRODUCT}{STATUS}; from mlxify.blas import openblas; print(len(openblas._attached))"
+    code = f"import mlxify; import mlx.core as mx; {PRODUCT}{STATUS}; from mlxify.blas import openblas; print(len(openblas.attached))"
     first, attached = python(code, MLXIFY_BLAS="off").splitlines()
     assert attached == "0"
     assert not LINUX or first == "False turned off by MLXIFY_BLAS=off"
@@ -440,7 +440,7 @@ def work():
 threads = [threading.Thread(target=work) for _ in range(8)]
 [t.start() for t in threads]; [t.join() for t in threads]
 from mlxify.blas import openblas
-print(len(results), len(set(results)), results[0].fast, len(openblas._attached))
+print(len(results), len(set(results)), results[0].fast, len(openblas.attached))
 """
     assert python(code) == "8 1 True 1"
 
@@ -461,12 +461,13 @@ mx.async_eval(a)
 
 @with_openblas
 def test_the_process_may_fork_while_a_stream_computes(python: Python) -> None:
-    """OpenBLAS's own preparation for a fork would wait for its threads, for good nearly every time."""
+    """OpenBLAS's own preparation for a fork would wait for its threads, for good nearly every time. The child, which
+    has none of them, and the parent compute on."""
     code = """
 import mlxify, mlx.core as mx, os
 a = mx.random.normal((400, 400))
 mx.eval(a)
-for _ in range(10):
+for _ in range(30):
     b = a @ a @ a
     mx.async_eval(b)
     child = os.fork()
@@ -474,9 +475,22 @@ for _ in range(10):
         os._exit(0)
     os.waitpid(child, 0)
     mx.eval(b)
-print(mlxify.fast_blas().threads == mlxify.blas.openblas._attached[0].size)
+from mlxify.blas import openblas, threads
+(pool,) = openblas.attached
+print(pool.threads <= threads.thread_ids(), pool.size == mlxify.fast_blas().threads)
 """
-    assert python(code) == "True"
+    assert python(code) == "True True"
+
+
+@linux
+def test_threads_that_would_not_outlive_a_fork_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    put: list[int] = []
+    library = {"openblas_get_num_threads": lambda: 4, "openblas_set_num_threads": put.append}
+    monkeypatch.setattr(threads, "load", lambda path: library)
+    pool = threads.Pool("", "")
+    assert pool.size == 4
+    pool.outlive_forks(None)
+    assert pool.size == 1 and put == [1]
 
 
 @with_openblas
@@ -556,6 +570,8 @@ def test_calls_of_a_library_are_redirected(tmp_path: Path, flags: list[str]) -> 
     assert (before, caller.ask()) == (10, 20)
     assert [r.protection for r in slots._regions() if r.start <= slot < r.end] == protection
     assert ctypes.CDLL(str(tmp_path / "libcallee.so")).answer() == 1
+    handle = slots.own_handle(path, machine())
+    assert handle is not None and ctypes.c_size_t.from_address(handle).value == handle
 
 
 def test_public_function_says_what_mlx_uses() -> None:

@@ -8,7 +8,7 @@ import stat
 import sys
 from importlib.machinery import PathFinder
 
-from .slots import SLOT_KINDS, SlotError, finalizer_slots, function_slots, write
+from .slots import SLOT_KINDS, SlotError, finalizer_slots, function_slots, own_handle, write
 from .threads import Pool
 
 PACKAGE, PREFIX = "scipy_openblas32", "scipy_"
@@ -16,7 +16,7 @@ INSTALL = 'pip install "mlxify[cpu]"'
 MAIN = "cblas_sgemm"
 """The function behind matmul, linear and convolutions in float32."""
 
-_attached: list[Pool] = []
+attached: list[Pool] = []
 """Keeps OpenBLAS in memory for good: MLX's library points into it."""
 
 
@@ -68,11 +68,11 @@ def attach(library: str, mlx: str) -> tuple[str, int]:
         # MLX's threads may still compute while the process ends. OpenBLAS would take its buffers and threads away
         # under them, which hangs or crashes; the system frees all anyway.
         words.update(dict.fromkeys(finalizer_slots(library), 0))
-        pool.prepare_forks()
+        pool.outlive_forks(own_handle(library, os.uname().machine))
         write(words)
     except (SlotError, OSError) as error:
         raise Unavailable(str(error)) from error
-    _attached.append(pool)
+    attached.append(pool)
     return name, pool.size
 
 

@@ -20,6 +20,8 @@ DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ, DT_STRSZ, DT_JMPREL = 2, 
 DT_FINI_ARRAYSZ, DT_RELACOUNT = 28, 0x6FFFFFF9
 SLOT_KINDS = {"x86_64": (6, 7), "aarch64": (1025, 1026)}
 """GLOB_DAT and JUMP_SLOT: relocations whose whole value is the address of a symbol."""
+RELATIVE = {"x86_64": 8, "aarch64": 1027}
+"""Relocations whose value is an address in the library itself."""
 CPLUSPLUS = b"_Z"
 RELOCATION, SYMBOL, ENTRY = struct.Struct("<QQq"), struct.Struct("<IBBHQQ"), struct.Struct("<qQ")
 PROT_READ, PROT_WRITE, PROT_EXEC = 1, 2, 4
@@ -60,6 +62,15 @@ def function_slots(path: str, machine: str) -> dict[str, list[int]]:
         if section == 0 and name and not name.startswith(CPLUSPLUS):
             found.setdefault(name.decode("ascii", "replace"), []).append(address)
     return found
+
+
+def own_handle(path: str, machine: str) -> int | None:
+    """A loaded library's name for itself in the C runtime, `__dso_handle`: the word that holds its own address."""
+    base, tables = _tables(path)
+    for offset, info, addend in _entries_of(tables, DT_RELA, DT_RELASZ):
+        if info == RELATIVE[machine] and addend == offset:
+            return base + offset
+    return None
 
 
 def finalizer_slots(path: str) -> list[int]:
@@ -133,13 +144,20 @@ def _relocations(base: int, tables: dict[int, int], kinds: tuple[int, ...]) -> I
     """(address of the slot, index of the symbol)"""
     local = tables.get(DT_RELACOUNT, 0)  # relocations within the library, which come first
     for table, size, first in ((DT_JMPREL, DT_PLTRELSZ, 0), (DT_RELA, DT_RELASZ, local)):
-        count = tables.get(size, 0) // RELOCATION.size - first
-        if table in tables and count > 0:
-            start = tables[table] + first * RELOCATION.size
-            data = ctypes.string_at(start, count * RELOCATION.size)
-            for offset, info, addend in RELOCATION.iter_unpack(data):
-                if info & 0xFFFFFFFF in kinds and addend == 0:
-                    yield base + offset, info >> 32
+        for offset, info, addend in _entries_of(tables, table, size, first):
+            if info & 0xFFFFFFFF in kinds and addend == 0:
+                yield base + offset, info >> 32
+
+
+def _entries_of(
+    tables: dict[int, int], table: int, size: int, first: int = 0
+) -> Iterator[tuple[int, int, int]]:
+    """(offset, symbol and kind, addend) of the relocations of a table from the one at `first`."""
+    count = tables.get(size, 0) // RELOCATION.size - first
+    if table not in tables or count <= 0:
+        return iter(())
+    start = tables[table] + first * RELOCATION.size
+    return RELOCATION.iter_unpack(ctypes.string_at(start, count * RELOCATION.size))
 
 
 def _regions() -> Iterator[Region]:

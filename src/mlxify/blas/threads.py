@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import time
 
 SETTINGS = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
 """Environment variables that OpenBLAS follows by itself when it is loaded."""
@@ -13,17 +12,10 @@ IDLE, IDLE_LOG2_CYCLES = "OPENBLAS_THREAD_TIMEOUT", "20"
 """How long OpenBLAS's threads look out for more work before they sleep. By default it is 2**26 cycles, about 28 ms, in
 which they keep the cores from PyTorch's and NumPy's threads in the same process; in 0.4 ms, MLX's next product comes.
 """
-PATIENCE_SECONDS = 5.0
-"""How long a fork waits for products that are being computed."""
 
 
 class Pool:
-    """OpenBLAS, loaded, with one thread for each core that this process may use, or as many as the settings say.
-
-    OpenBLAS ends its threads before a fork and starts them again when needed. The end never comes if one of them is
-    at work then, and MLX's streams may have it at work at any time. So before Python forks, further products stay in
-    MLX's own threads, and those of OpenBLAS are awaited.
-    """
+    """OpenBLAS, loaded, with one thread for each core that this process may use, or as many as the settings say."""
 
     def __init__(self, library: str, prefix: str) -> None:
         others = thread_ids()
@@ -32,20 +24,26 @@ class Pool:
         self._put = self.blas[f"{prefix}openblas_set_num_threads"]
         self.size: int = self.blas[f"{prefix}openblas_get_num_threads"]()
 
-    def prepare_forks(self) -> None:
-        if self.size > 1:
-            os.register_at_fork(before=self.pause, after_in_parent=self.restart, after_in_child=self.restart)
+    def outlive_forks(self, handle: int | None) -> None:
+        """Let a fork leave the threads alone; `handle` is the library's name for itself in the C runtime.
 
-    def pause(self) -> None:
+        OpenBLAS registers to end its threads before a fork. The end never comes if one is at work then, and MLX's
+        streams may have it at work at any time. So this is taken back. A child has none of the threads and computes
+        with its own; without a handle, so does this process.
+        """
+        if self.size == 1:
+            return
+        if handle is None:
+            self.one_thread()
+        else:
+            finalize = ctypes.CDLL(None)["__cxa_finalize"]
+            finalize.argtypes, finalize.restype = (ctypes.c_void_p,), None
+            finalize(handle)  # forgets what the library wants to be called for: at a fork, and nothing else
+            os.register_at_fork(after_in_child=self.one_thread)
+
+    def one_thread(self) -> None:
         self._put(1)
-        end = time.monotonic() + PATIENCE_SECONDS
-        while any(map(is_awake, self.threads)) and time.monotonic() < end:
-            time.sleep(0.001)
-
-    def restart(self) -> None:
-        others = thread_ids()
-        self._put(self.size)
-        self.threads = thread_ids() - others
+        self.size = 1
 
 
 def load(library: str) -> ctypes.CDLL:
@@ -76,12 +74,3 @@ def container_share() -> int | None:
 
 def thread_ids() -> set[str]:
     return set(os.listdir("/proc/self/task"))
-
-
-def is_awake(thread: str) -> bool:
-    """Whether a thread runs or would like to. OpenBLAS's sleep when they have had nothing to do for a while."""
-    try:
-        with open(f"/proc/self/task/{thread}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "S"
-    except OSError:
-        return False

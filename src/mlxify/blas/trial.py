@@ -11,7 +11,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from . import SWITCH
-from .openblas import Unavailable, attach
+from .openblas import Unavailable, attach, attached
+from .threads import thread_ids
 from .verdict import WORKS
 
 if TYPE_CHECKING:
@@ -64,7 +65,18 @@ def main(library: str, mlx: str) -> None:
         return
     fast = _results()
     wrong = [name for name in plain if not _agree(name, plain[name], fast[name])]
-    print(f"{', '.join(wrong)} differ" if wrong else WORKS)
+    if wrong:
+        print(f"{', '.join(wrong)} differ")
+    else:
+        print(WORKS if _outlives_a_fork() else "its threads end when the process forks")
+
+
+def _outlives_a_fork() -> bool:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    return attached[-1].threads <= thread_ids()
 
 
 def _results() -> dict[str, mx.array]:
