@@ -43,7 +43,7 @@ _SYMBOLIC: dict[str, Any] = {
     "not_equal": sympy.Ne, "less": sympy.Lt, "less_equal": sympy.Le, "greater": sympy.Gt,
     "greater_equal": sympy.Ge, "and": sympy.And, "or": sympy.Or, "not": sympy.Not,
 }  # fmt: skip
-_LAYOUT = re.compile(r"\.stride\(\)|\.storage_offset\(\)|IsNonOverlappingAndDense")
+_LAYOUT = re.compile(r"\.stride\(\)|\.storage_offset\(\)|\._base\b|IsNonOverlappingAndDense")
 
 
 @dataclass(frozen=True)

@@ -227,5 +227,6 @@ def _fake_quantized(x, scale, zero_point, low, high):
     quantized = add(round_(scaled), zero_point) if whole else round_(add(scaled, zero_point))
     quantized = where(isnan(quantized), literal(low - 1.0, quantized.dtype), quantized)
     inside = bitwise_and(greater_equal(quantized, float(low)), less_equal(quantized, float(high)))
-    result = promoted(multiply, subtract(limited(quantized, low, high), zero_point), scale)
+    steps = subtract(limited(quantized, low, high), zero_point)
+    result = multiply(cast(steps, mx.float32), scale)  # PyTorch's product is float32 for float64, too
     return [cast(result, x.dtype), inside]
