@@ -53,7 +53,9 @@ def updates_statistics(node: Node) -> bool:
     """
     if node.target not in (BATCH_NORM, INSTANCE_NORM):
         return False
-    bound = dict(zip(("input", "weight", "bias", "running_mean", "running_var", "training"), node.args, strict=False))
+    bound = dict(
+        zip(("input", "weight", "bias", "running_mean", "running_var", "training"), node.args, strict=False)
+    )
     bound |= node.kwargs
     return bound["running_mean"] is not None and bool(bound.get("training", bound.get("use_input_stats")))
 
