@@ -29,6 +29,7 @@ CONSTANT = [
     Case("fraction in ints", lambda x: (F.pad(x, (1, 0), value=2.7), F.pad(x, (1, 0), value=-2.7)), (INTS,)),
     Case("bool", lambda x: (F.pad(x, (1, 0), value=True), F.pad(x, (1, 0)), aten.constant_pad_nd(x, [2, 0], 1)), (X > 4,)),
     Case("infinities", lambda x: (F.pad(x, (1, 0), value=float("-inf")), F.pad(x.half(), (1, 0), value=float("nan"))), (X,)),
+    Case("complex", lambda x: (aten.constant_pad_nd(x, [1, 2], 1 - 2j), aten.constant_pad_nd(x, [-1, 1], 3.5), aten.constant_pad_nd(x, [0, 1], 1j)), (X.to(torch.complex64) * 1j,)),
     Case("float64", lambda x: F.pad(x, (1, 0), value=0.1), (X.double(),)),
     Case("0-d and empty", lambda x, y: (F.pad(x, ()), F.pad(y, (1, 1, 2, 0)), F.pad(y, (-3, 0))), (SCALAR, EMPTY)),
     Case("of a transposed tensor", lambda x: F.pad(x.transpose(0, 2), (1, 1)), (X,)),

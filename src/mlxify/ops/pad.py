@@ -9,6 +9,7 @@ import mlx.core as mx
 from ..errors import refuse
 from ..isa import Array, Int, Number, instruction, scalar_array
 from ..lowering import lowers
+from .complex import complex_, imag, real
 from .shape import check_shape
 
 Mode = Literal["constant", "reflect", "edge", "wrap"]
@@ -80,7 +81,11 @@ def _padded(x, widths, mode, value=0):
     if len(widths) % 2 or len(widths) > 2 * x.ndim:
         raise refuse(f"{len(widths)} padding widths for {x.ndim} axes")
     rest = [0] * (x.ndim - len(widths) // 2)
-    return pad(x, [*rest, *widths[-2::-2]], [*rest, *widths[::-2]], mode, value)
+    low, high = [*rest, *widths[-2::-2]], [*rest, *widths[::-2]]
+    if isinstance(value, complex):
+        parts = (real(x), value.real), (imag(x), value.imag)
+        return complex_(*(pad(part, low, high, mode, number) for part, number in parts))
+    return pad(x, low, high, mode, value)
 
 
 @lowers("aten.constant_pad_nd")
