@@ -32,6 +32,7 @@ OPTIONAL = {
     "torchao": "torchao.quantization.quant_primitives",
     "dim_order_ops": "executorch.exir.passes.dim_order_ops_registry",
     "torchvision": "torchvision",
+    "torch_nn": "torch.nn.modules.linear_cross_entropy",
     "transformers": "transformers.integrations.moe",
     "quantized_decomposed": "torch.ao.quantization.fx._decomposed",
 }

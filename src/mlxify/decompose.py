@@ -10,8 +10,9 @@ from torch.export import ExportedProgram, default_decompositions
 from torch.fx import Node
 
 from . import lowering
+from .errors import UnsupportedOpError
 from .graph import functional_name, is_mutable, needed_nodes, target_name
-from .origin import ORIGIN
+from .origin import ORIGIN, unsupported_op
 
 # Composite ops that never return their input or a view of it, whatever their arguments.
 FRESH = (
@@ -25,6 +26,7 @@ FRESH = (
     "group_norm",
     "embedding",
 )
+RESIZES = ("aten.resize_.", "aten.resize_as_.")
 BATCH_NORM = torch.ops.aten.batch_norm.default
 INSTANCE_NORM = torch.ops.aten.instance_norm.default
 
@@ -40,10 +42,23 @@ def prepare(program: ExportedProgram) -> ExportedProgram:
     if any(n.target is INSTANCE_NORM for n in updating):
         table[INSTANCE_NORM] = default_decompositions()[INSTANCE_NORM]
     if table or vmapped or updating or not all(is_simple_mutation(n) for n in mutating):
+        _refuse_reordering(mutating)
         decomposed = program.run_decompositions(table)
         _remember_origins(decomposed, {n.name: n for n in nodes})
         return decomposed
     return program
+
+
+def _refuse_reordering(mutating: list[Node]) -> None:
+    """Refuse a resize_ to the same size, which PyTorch's functional form takes for one that changes strides."""
+    found = []
+    for node in mutating:
+        value = node.args[0].meta.get("val") if node.args and isinstance(node.args[0], Node) else None
+        if target_name(node.target).startswith(RESIZES) and not value.is_contiguous():
+            if tuple(value.shape) == tuple(node.meta["val"].shape):
+                found.append(unsupported_op(node, "resize_ to the size that a transposed tensor has"))
+    if found:
+        raise UnsupportedOpError(found)
 
 
 def updates_statistics(node: Node) -> bool:

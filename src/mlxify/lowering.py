@@ -22,6 +22,8 @@ from .record import HostNumber, Value, active
 HALVES = (mx.float16, mx.bfloat16)
 
 VIEWS = [
+    "_conj",
+    "_reshape_alias",
     "alias",
     "as_strided",
     "detach",

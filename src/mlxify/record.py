@@ -180,6 +180,7 @@ class Recorder:
         self.values: list[Value | HostNumber] = []
         self.literals: dict[int, mx.array] = {}
         self.bounds: dict[int, tuple[int, int]] = {}  # least and greatest element of known integer tables
+        self.vectors: dict[int, list[int]] = {}  # all elements of short ones
         self.key_state: Value | None = None
         self.key: Value | None = None
         self.checks: list[tuple[Value, str]] = []

@@ -31,6 +31,8 @@ KNOWN_SIZE = 1 << 16
 # Outputs that are new values of the model's own tensors. By name: older releases of torch lack the second kind.
 STATE_UPDATES = ("BUFFER_MUTATION", "PARAMETER_MUTATION")
 """Elements up to which an integer table is looked at, so that an index out of range is an error at conversion."""
+KNOWN_VECTOR = 64
+"""Elements up to which a lowering may ask for all of them."""
 
 
 class Subgraph:
@@ -138,6 +140,8 @@ class Tracer:
             self.weights[name] = tensor
             if tensor.dtype in (torch.int32, torch.int64) and 0 < tensor.numel() <= KNOWN_SIZE:
                 self.recorder.bounds[value.number] = int(tensor.min()), int(tensor.max())
+                if tensor.ndim == 1 and tensor.numel() <= KNOWN_VECTOR:
+                    self.recorder.vectors[value.number] = tensor.tolist()
         return value
 
     def _placeholder(self, fake: Any, what: str) -> Any:

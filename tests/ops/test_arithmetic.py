@@ -14,6 +14,7 @@ I = torch.tensor([-7, -2, 0, 3, 100])  # noqa: E741
 U8 = torch.tensor([0, 1, 44, 255], dtype=torch.uint8)
 C = torch.tensor([1 + 2j, -1.5 + 0.5j, 3 - 1j])
 D = torch.tensor([2 - 1j, 1 + 0j, 0.5j])
+TINY = torch.tensor([1e-45, 3e-42, -1.1e-38, 1.2e-38, 1e-7, -6e-8])
 NUMBERS = (0, 1, -7, 100, 0.1, -0.5, 2.5, 1e6, INF, NAN)
 
 
@@ -222,6 +223,8 @@ FUNCTIONS = [
     numbers("copysign numbers", torch.copysign, values=(1, -1, 0.0, -0.0, -INF)),
     Case("copysign of zeros", lambda x, y: 1 / torch.copysign(x, y), (torch.tensor([0.0, -0.0, 0.0]), torch.tensor([-0.0, 0.0, -3.0]))),
     grid("heaviside", torch.heaviside, same=True),
+    each("frexp", torch.frexp, FLOATS, tolerance=(0, 0)),
+    Case("frexp of small numbers", lambda *xs: [torch.frexp(x) for x in xs], (TINY, TINY.half(), TINY.bfloat16(), torch.tensor([5e-324, -1e-310, 2.3e-308], dtype=torch.float64)), tolerance=(0, 0)),
     grid("nextafter", torch.nextafter, (torch.float32, torch.float64, torch.bfloat16, torch.float16), same=True, tolerance=(0, 0)),
     Case("complex logaddexp", torch.logaddexp, (C, D)),
     Case("ldexp", torch.ldexp, (X, I[:3])),

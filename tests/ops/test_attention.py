@@ -38,6 +38,16 @@ def added(*shape, dtype=F32):
     return rand(*shape, dtype=dtype).masked_fill(~mask(*shape), -INF)
 
 
+def kept(result):
+    """Whether each element is a whole number of fifths, doubled."""
+    count = result * 2.5
+    return ((count - count.round()).abs() < 0.01) & (count < 5.01)
+
+
+def twice(result, value):
+    return ((result - 2 * value).abs() < 1e-5) | (result == 0)
+
+
 NAN_MASK = torch.zeros(3, 5)
 NAN_MASK[0, 2] = float("nan")
 
@@ -91,7 +101,16 @@ CASES = [
     Case("no keys", sdpa(), (qkv(2, 4)[0], torch.zeros(2, 4, 0, 8), torch.zeros(2, 4, 0, 8))),
     Case("no queries", sdpa(), (torch.zeros(2, 4, 0, 8), *qkv(2, 4)[1:])),
     Case("width 0", sdpa(), (torch.zeros(2, 4, 3, 0), torch.zeros(2, 4, 5, 0), rand(2, 4, 5, 8))),
-    Case("dropout", sdpa(dropout_p=0.1), qkv(2, 4), refused="dropout_p=0.1"),
+    # Keys that agree give equal weights, of which each is doubled or 0: the results are whole numbers of fifths, doubled.
+    *(Case(f"dropout {shape} {heads}", lambda q, k, v, o=options: kept(sdpa(dropout_p=0.5, **o)(q, k * 0, v * 0 + 1)), qkv(*shape, heads=heads))
+      for shape, heads, options in (((2, 4), 4, {}), ((), 4, {}), ((4,), 4, {}), ((2, 3, 4), 2, {"enable_gqa": True}), ((2, 4), 1, {}))),
+    Case("dropout half", lambda q, k, v: kept(sdpa(dropout_p=0.5)(q, k * 0, v * 0 + 1).float()), qkv(2, 4, dtype=HALF)),
+    Case("dropout of everything", sdpa(dropout_p=1.0), qkv(2, 4)),
+    Case("dropout masked", lambda *x: sdpa(dropout_p=0.5)(*x) * 0, (*qkv(2, 4), torch.zeros(3, 5, dtype=torch.bool))),
+    Case("dropout one key", lambda q, k, v, m: twice(sdpa(dropout_p=0.5)(q, k, v, m), v[..., 1:2, :]), (*qkv(2, 4), torch.arange(5).expand(3, 5) == 1)),
+    Case("dropout causal", lambda q, k, v: twice(sdpa(dropout_p=0.5, is_causal=True)(q, k, v)[..., :1, :], v[..., :1, :]), qkv(2, 4)),
+    Case("dropout mask", lambda q, k, v, m: aten._scaled_dot_product_attention_math(q, k, v, None, 0.25, False, m), (*qkv(2, 4), mask(2, 4, 3, 5))),
+    Case("dropout of the math", lambda q, k, v: ((r := aten._scaled_dot_product_attention_math(q, k, v, None, 0.5))[1] @ v - r[0]) * 1e-3, qkv(2, 4)),
     Case("not contiguous", lambda x: F.scaled_dot_product_attention(*x.view(2, 5, 3, 4, 8).permute(2, 0, 3, 1, 4)), (rand(2, 5, 96),)),
 ]  # fmt: skip
 

@@ -63,6 +63,7 @@ CASES = [
     Case("view 0-d", lambda x: x.view(torch.int32), (X[0, 2].clone(),)),
     Case("view empty", lambda x: x.view(torch.int16), (torch.zeros(0, 4),)),
     Case("view dynamic", lambda x: x.view(torch.int16), (X,), **DYNAMIC),
+    Case("conj copy", torch.ops.aten._conj_copy, (C,)),
     Case("view complex", lambda x: torch.view_as_complex(torch.view_as_real(x) * 2).conj(), (C,)),
     Case("sparse", lambda x: x.to_sparse().to_dense(), (X,), refused="sparse"),
 ]  # fmt: skip

@@ -59,6 +59,11 @@ SPLIT = [
     dynamic("split", lambda x: (x.split(3, 2), x.split([1, 3], -1), x.chunk(2, 2), x.unbind(2))),
     wide("chunk", lambda x: x.chunk(2, 1)),
     wide("split in two", lambda x: x.split(x.shape[1] // 2, 1)),
+    Case("tensor_split at a tensor", lambda x, i: x.tensor_split(i, 2), (X, torch.tensor([1, 3])),
+         also=((X, torch.tensor([-1, 9])), (X, torch.tensor([2, 1])))),
+    Case("tensor_split at a constant", lambda x: [part * 2 for part in x.tensor_split(torch.tensor([-2]), 2)], (X,)),
+    Case("_chunk_cat", lambda x, i: (aten._chunk_cat([x, x], 1, 2), aten._chunk_cat([x, x[:, :1], x[:, :, 1:]], -2, 2), aten._chunk_cat([x[0, 0], x[0, 0, :1]], 0, 3)), (X, INTS)),
+    Case("_chunk_cat half", lambda x: aten._chunk_cat([x, x[:1]], 0, 2), (HALF,)),
     wide("split sizes", lambda x: (x.split([2, x.shape[1] - 2], 1), x.tensor_split(2, 1), x.tensor_split([2, -2], 1))),
 ]  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from .harness import Case, check, params
 
@@ -10,6 +11,13 @@ X, Y = torch.randn(4, 5), torch.randn(4, 5)
 P, SIGN = torch.rand(4, 5), torch.randn(4, 5).sign()
 CLASS, WEIGHT = torch.tensor([0, 4, -100, 2]), torch.rand(5)
 IMAGE, LABELS = torch.randn(2, 3, 4, 4), torch.randint(0, 3, (2, 4, 4))
+MATRIX, BIAS = torch.randn(6, 5), torch.randn(6)
+
+
+def chunked(*args, **options):
+    return F.linear_cross_entropy(*args, **options, options=nn.LinearCrossEntropyOptions(batch_chunk_size=3))
+
+
 CASES = [
     Case(f"{name} {reduction}", lambda x, y, fn=fn, r=reduction: fn(x, y, reduction=r), args)
     for reduction in ("none", "mean", "sum")
@@ -44,6 +52,12 @@ CASES = [
     Case("cross entropy options", lambda x, y, w: F.cross_entropy(x, y, w, label_smoothing=0.1), (X, CLASS, WEIGHT)),
     Case("cross entropy probabilities", F.cross_entropy, (X, P)),
     Case("cross entropy half", F.cross_entropy, (X.half(), CLASS)),
+    *(Case(f"linear cross entropy {r}", lambda x, m, y, b, w, r=r: chunked(x, m, y, linear_bias=b, weight=w, reduction=r), (X, MATRIX, CLASS, BIAS, torch.rand(6)))
+      for r in ("none", "mean", "sum")),
+    Case("linear cross entropy without bias", lambda x, m, y: chunked(x, m, y, ignore_index=2), (X, MATRIX, CLASS.clamp(min=0))),
+    Case("linear cross entropy half", lambda x, m, y: (chunked(x, m, y), chunked(x, m, y, reduction="none")), (X.half(), MATRIX.half(), CLASS), tolerance=(2e-3, 1e-3)),
+    Case("linear cross entropy all ignored", lambda x, m, y: (chunked(x, m, y), chunked(x, m, y, reduction="sum")), (X, MATRIX, CLASS * 0 - 100)),
+    Case("linear cross entropy of one", lambda x, m, y: chunked(x, m, y), (X[0], MATRIX, CLASS[1])),
     Case("kl_div log target", lambda x, y: F.kl_div(x, y, reduction="batchmean", log_target=True), (X, Y)),
     Case("cosine similarity", lambda x, y: F.cosine_similarity(x, y, dim=-1), (X, Y)),
     Case("cosine similarity zero", lambda x, y: F.cosine_similarity(x, y, dim=0), (X * 0, Y)),

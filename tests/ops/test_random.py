@@ -26,6 +26,18 @@ def inside(x, low, high):
     return x * 0, ((x >= low) & (x < high)).all()
 
 
+def between(y, x):
+    """Whether y is x above 0 and x times 0.25 to 0.5 below, not always the same."""
+    slope = torch.where(x < 0, y / x, 0.3).float()
+    return torch.where(x > 0, y == x, True) & (slope >= 0.249) & (slope <= 0.501), slope.min() < slope.max()
+
+
+def noisy(x, op):
+    noise = torch.zeros_like(x)
+    y = op(x.clone(), noise, 0.25, 0.5, True)
+    return between(y, x), (y - x * noise).abs() < 1e-6, torch.where(x > 0, noise, 1)
+
+
 LIMITS = [
     *(Case(f"rand {d}", lambda x, d=d: inside(torch.rand(3, 4, dtype=d), 0, 1), (X,)) for d in (F32, HALF, BF16, F64)),
     *(Case(f"randn {d}", lambda x, d=d: inside(torch.randn(3, 4, dtype=d), -9, 9), (X,)) for d in (F32, HALF, BF16, F64)),
@@ -66,6 +78,14 @@ LIMITS = [
     Case("dynamic permutation", lambda x: torch.randperm(x.shape[0]).sort()[0], (X,), dynamic=({0: Dim("n")},), also=((rand(1, 5),), (rand(9, 5),))),
 ]  # fmt: skip
 
+RRELU = [
+    *(Case(f"rrelu training {d}", lambda x: between(F.rrelu(x, 0.25, 0.5, training=True), x), (X.to(d),)) for d in (F32, F64)),
+    Case("rrelu inplace", lambda x: between(F.rrelu(x + 0, 0.25, 0.5, training=True, inplace=True), x), (X,)),
+    Case("rrelu of odd numbers", lambda x: F.rrelu(x, 0.5, 0.5, training=True), (torch.tensor([0.0, math.inf, -math.inf, math.nan]),)),
+    Case("rrelu with noise", lambda x: noisy(x, torch.ops.aten.rrelu_with_noise), (X,)),
+    Case("rrelu with noise in place", lambda x: noisy(x + 0, torch.ops.aten.rrelu_with_noise_), (X,)),
+]  # fmt: skip
+
 DROPOUT = [
     Case("inference", lambda x: F.dropout(x, 0.5, False), (X,), decomposed=True),
     Case("everything", lambda x: F.dropout(x, 1.0, True), (X,)),
@@ -84,6 +104,11 @@ DROPOUT = [
 
 @params(LIMITS)
 def test_limits(case, tmp_path):
+    check(case, tmp_path)
+
+
+@params(RRELU)
+def test_rrelu(case, tmp_path):
     check(case, tmp_path)
 
 

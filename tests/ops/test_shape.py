@@ -39,6 +39,7 @@ RESHAPE = [
     dynamic("reshape", lambda x: x.reshape(x.shape[0] * x.shape[1], -1), decomposed=True),
     dynamic("reshape splits", lambda x: x.reshape(x.shape[0], x.shape[1], 2, 2).reshape(-1)),
     Case("unsafe_view", lambda x: torch.ops.aten._unsafe_view(x, [4, -1]), (INTS,)),
+    Case("reshape_alias copy", lambda x: torch.ops.aten._reshape_alias_copy(x, [6, 4], [4, 1]), (X,)),
     Case("reshape_alias", lambda x: torch.ops.aten._reshape_alias(x, [6, 4], [4, 1]), (X,)),
     Case("view_as", lambda x, y: (x.view_as(y), x.reshape_as(y)), (X, torch.zeros(4, 6))),
     Case("ravel", lambda x, y: (x.ravel(), torch.ravel(y)), (X.transpose(0, 2), SCALAR)),

@@ -129,6 +129,14 @@ WINDOWS = [
     Case("as_strided of a transposed tensor", lambda x: (x.transpose(0, 2) + 1).as_strided((3, 5), (5, 1), 1), (X,)),
     Case("as_strided of a view", lambda x: (x + 1)[1].as_strided((2, 2), (4, 1)), (X,)),
     Case("as_strided outside of a view", lambda x: (x + 1)[1].as_strided((2, 2), (4, 1), 0), (X,), refused="as_strided"),
+    Case("resize_", lambda x: ((x + 1).resize_(2, 3), (x * 2).resize_(x.shape), (x + 3).resize_(0, 4), (x + 4).resize_([])), (X,)),
+    Case("resize_ of a transposed tensor", lambda x: ((x + 1).transpose(0, 2).resize_(2, 5), (x.transpose(0, 2) + 1).resize_(2, 5)), (X,)),
+    Case("resize_ to its size", lambda x: ((x.transpose(0, 2) + 1).resize_(4, 3, 2), (x.transpose(0, 2) + 1).resize_(2, 5)), (X,)),
+    Case("resize_ of a view to its size", lambda x: (x + 1).transpose(0, 1).resize_(3, 2, 4), (X,), refused="resize_ to the size"),
+    Case("resize_ used on", lambda x: (x + 1).resize_(2, 3) * 2, (X,)),
+    Case("resize_as_", lambda x: (x + 1).resize_as_(x[:1, :2]), (X,)),
+    Case("resize_ to more", lambda x: (x + 1).resize_(99), (X,), refused="beyond the tensor"),
+    Case("resize_ channels last", lambda x: (x + 1).resize_((1, 2, 2, 2), memory_format=torch.channels_last), (X,), refused="channels_last"),
 ]  # fmt: skip
 
 TYPES = [

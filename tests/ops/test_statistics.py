@@ -1,4 +1,4 @@
-"""Variances, medians, modes, quantiles and counts."""
+"""Variances, medians, modes and quantiles."""
 
 import math
 
@@ -97,66 +97,10 @@ def quantiles():
         )
 
 
-def counts():
-    x = torch.randn(1000)
-    x[3], x[5] = NAN, INF
-    finite = torch.randn(1000)
-    yield Case("histc", lambda x: (torch.histc(x, 10, -2, 2), torch.histc(x, 7, 0, 1)), (x,))
-    yield Case("histc of its own range", lambda x: (torch.histc(x), torch.histc(x, 3)), (finite,))
-    yield Case("histc at the edges", lambda x: torch.histc(x, 4, 0, 4), (torch.arange(-1.0, 6),))
-    yield Case(
-        "histc of experts",
-        lambda x: torch.histc(x.float(), 8, 0, 7),
-        (torch.randint(0, 8, (300,)),),
-        compiled=True,
-    )
-    yield Case("histc of equal elements", lambda x: torch.histc(x, 4), (torch.full((5,), 2.0),))
-    yield Case("histc of nothing", lambda x: torch.histc(x, 4), (torch.zeros(0),))
-    yield Case(
-        "histc of rows and 0-d", lambda x: (torch.histc(x, 5, -1, 1), torch.histc(x[0, 0, 0], 2)), (X,)
-    )
-    yield Case("histc float64", lambda x: torch.histc(x, 11, -1.5, 2), (finite.double(),))
-    yield Case("histc half", lambda x: torch.histc(x, 4, 0, 4), (torch.arange(-1.0, 6).half(),))
-    yield Case(
-        "histc dynamic",
-        lambda x: (torch.histc(x, 8, 0, 7), torch.histc(x, 3)),
-        (torch.randint(0, 8, (20,)).float(),),
-        dynamic=({0: S},),
-        also=(
-            (torch.tensor([3.0, 1]),),
-            (torch.randint(0, 8, (4096,)).float(),),
-            (torch.randint(0, 8, (7,)).float(),),
-        ),
-    )
-    ids = torch.tensor([1, 7, 2, 2, 0, 7, 7])
-    yield Case("bincount", lambda x: torch.bincount(x), (ids,))
-    yield Case(
-        "bincount minlength",
-        lambda x: (torch.bincount(x, minlength=12), torch.bincount(x, minlength=3)),
-        (ids,),
-    )
-    yield Case("bincount weights", lambda x, w: torch.bincount(x, w), (ids, torch.rand(7)))
-    yield Case("bincount integer weights", lambda x, w: torch.bincount(x, w, 10), (ids, torch.arange(7)))
-    yield Case(
-        "bincount uint8", lambda x: torch.bincount(x), (torch.tensor([255, 1, 255], dtype=torch.uint8),)
-    )
-    yield Case("bincount int32", lambda x: torch.bincount(x), (ids.int(),))
-    yield Case("bincount of nothing", lambda x: torch.bincount(x, minlength=3), (ids[:0],))
-    yield Case("bincount used", lambda x: torch.bincount(x).float() / x.shape[0], (ids,))
-    yield Case(
-        "bincount dynamic",
-        lambda x: torch.bincount(x, minlength=4),
-        (ids,),
-        dynamic=({0: S},),
-        also=((torch.tensor([0, 0]),), (torch.randint(0, 99, (4096,)),), (torch.tensor([2, 2, 9]),)),
-    )
-
-
 CASES = [
     *moments(),
     *medians(),
     *quantiles(),
-    *counts(),
     Case(
         "mode",
         lambda x: flat(x.mode(), x.mode(0), x.mode(1, keepdim=True)),

@@ -15,6 +15,7 @@ from .axes import axis_of
 from .compare import greater, less, less_equal, where
 from .erf import erf
 from .join import split
+from .random import uniform
 from .shape import reshape
 from .unary import abs_, exp, expm1, log1p, negative, sigmoid, tanh
 
@@ -83,16 +84,24 @@ def leaky_relu(self, negative_slope=0.01):
     return where(greater(self, 0.0), self, below)
 
 
-@lowers("aten.rrelu", promote="self", opmath=True)
-def rrelu(self, lower=0.125, upper=0.3333333333333333, training=False):
-    if training:
-        raise refuse("rrelu in training form draws random slopes; call model.eval()")
-    return leaky_relu(self, (lower + upper) / 2)
+@lowers("aten.rrelu")
+def rrelu(self, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
+    return _randomized(self, lower, upper)[0] if training else leaky_relu(widen(self), (lower + upper) / 2)
 
 
 @lowers("aten.rrelu_with_noise_functional")
-def rrelu_with_noise_functional(self, noise, lower=0.125, upper=0.3333333333333333, training=False):
-    return [rrelu(widen(self), lower, upper, training), noise]
+def rrelu_with_noise_functional(
+    self, noise, lower=0.125, upper=0.3333333333333333, training=False, generator=None
+):
+    return _randomized(self, lower, upper) if training else [rrelu(self, lower, upper), noise]
+
+
+def _randomized(x, lower, upper):
+    """x with a random slope for every element that is not above 0, and the slopes; elsewhere they are 1."""
+    wide = widen(x)
+    slopes = add(multiply(uniform(x.shape, wide.dtype), float(upper - lower)), float(lower))
+    noise = where(less_equal(wide, 0.0), slopes, literal(1.0, wide.dtype))
+    return [multiply(wide, noise), noise]
 
 
 @lowers("aten._prelu_kernel", promote=("self", "weight"), opmath=True)

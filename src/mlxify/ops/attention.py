@@ -14,6 +14,7 @@ from .arithmetic import add, literal, multiply, widen
 from .compare import equal, greater_equal, where
 from .create import arange
 from .device import on_cpu
+from .dropout import dropout
 from .join import repeat
 from .linear import matmul
 from .reduce import logsumexp, total
@@ -102,10 +103,13 @@ def _with_causal(mask: mx.array | None, length: int, span: int, offset: int) -> 
 def attention(
     query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
 ):
-    check_dropout(dropout_p)
     scale = default_scale(query, scale)
     rank = max(query.ndim, key.ndim, value.ndim)
     query, key, value = (expand_dims(x, list(range(3 - x.ndim))) for x in (query, key, value))
+    if dropout_p > 0:
+        weights = dropout(_weights(query, key, value, attn_mask, is_causal, scale), dropout_p, True)
+        result = _weighted(weights, value)
+        return squeeze(result, [0]) if rank < 3 else result
     lead = _common([x.shape[:-3] for x in (query, key, value)])
     query, key, value = _with_heads(query, key, value)
     arrays = [_one_batch(x, lead) for x in (query, key, value)]
@@ -118,7 +122,22 @@ def attention(
 
 def check_dropout(dropout_p):
     if dropout_p != 0:
-        raise refuse(f"attention with dropout_p={dropout_p}: only 0 is supported; call .eval() on the model")
+        raise refuse(f"this attention with dropout_p={dropout_p}: only 0 is supported")
+
+
+def _weights(query, key, value, mask, is_causal, scale):
+    """softmax(query @ key.T * scale + mask) for each head, in at least float32."""
+    if mask is not None and mask.dtype == mx.bool_:
+        mask = where(mask, literal(0.0, mx.float32), literal(-math.inf, mx.float32))
+    query, key, _ = _with_heads(query, key, value)
+    return safe_softmax(_scores(query, key, mask, is_causal, scale), -1)
+
+
+def _weighted(weights, value):
+    """weights @ value; several heads of weights may share one of value."""
+    repeats = weights.shape[-3] // value.shape[-3]
+    value = value if _is_one(repeats) else repeat(value, repeats, value.ndim - 3)
+    return matmul(weights, cast(value, weights.dtype))
 
 
 def default_scale(query, scale):
@@ -170,6 +189,7 @@ def _mask(mask, lead):
 
 @lowers("aten._scaled_dot_product_flash_attention_for_cpu")
 def flash_attention_for_cpu(query, key, value, dropout_p=0.0, is_causal=False, attn_mask=None, scale=None):
+    check_dropout(dropout_p)
     result = attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
     scores = _scores(query, key, attn_mask, is_causal, default_scale(query, scale))
     sums = logsumexp(scores, [-1], False)
@@ -190,9 +210,14 @@ def attention_math(
 ):
     if attn_mask is not None:  # this op adds a mask of booleans, too
         attn_mask = cast(attn_mask, query.dtype)
-    result = attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-    query, key, value = _with_heads(query, key, value)
-    return [result, safe_softmax(_scores(query, key, attn_mask, is_causal, default_scale(query, scale)), -1)]
+    weights = _weights(query, key, value, attn_mask, is_causal, default_scale(query, scale))
+    if dropout_p == 0:
+        return [attention(query, key, value, attn_mask, 0.0, is_causal, scale, enable_gqa), weights]
+    if dropout_mask is None:
+        weights = dropout(weights, dropout_p, True)
+        return [_weighted(weights, value), weights]
+    weights = where(cast(dropout_mask, mx.bool_), weights, literal(0.0, weights.dtype))
+    return [_weighted(multiply(weights, 1 / (1 - dropout_p)), value), weights]
 
 
 def _scores(query, key, mask, is_causal, scale):

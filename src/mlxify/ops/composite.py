@@ -29,7 +29,7 @@ from .arithmetic import (
     whole_operands,
     widen,
 )
-from .bitwise import bitwise_and, bitwise_or
+from .bitwise import bitwise_and, bitwise_invert, bitwise_or, right_shift
 from .cast import view
 from .compare import equal, greater, isfinite, isinf, isnan, less, less_equal, where
 from .unary import abs_, log, log1p, negative, rsqrt, signbit, sqrt, trunc
@@ -200,6 +200,29 @@ def nextafter(self, other):
     result = where(equal(self, other), other, where(equal(self, 0.0), smallest, stepped))
     ordered = bitwise_and(equal(self, self), equal(other, other))
     return where(ordered, result, add(self, other))
+
+
+@lowers("aten.frexp.Tensor")
+def frexp(self):
+    """Mantissas in [0.5, 1) and exponents, of 0, infinities and nan themselves and 0. In integers, from the bits."""
+    x = widen(self)
+    dtype, digits, bias = (mx.int64, 52, 1022) if x.dtype == mx.float64 else (mx.int32, 23, 126)
+    unit, least = as_array(digits, dtype), as_array(-(1 << (8 * dtype.size - 1)), dtype)
+    bits = view(x, dtype)
+    size = bitwise_and(bits, bitwise_invert(least))
+    # A subnormal number is a whole multiple of 2 ** -(bias + digits), which as a float of its own is normal.
+    subnormal = less(right_shift(size, unit), 1)
+    size = where(subnormal, view(cast(size, x.dtype), dtype), size)
+    exponent = subtract(
+        right_shift(size, unit),
+        where(subnormal, as_array(2 * bias + digits, dtype), as_array(bias, dtype)),
+    )
+    fraction = bitwise_and(size, as_array((1 << digits) - 1, dtype))
+    mantissa = view(
+        bitwise_or(bitwise_or(bitwise_and(bits, least), as_array(bias << digits, dtype)), fraction), x.dtype
+    )
+    plain = bitwise_or(equal(x, 0.0), bitwise_invert(isfinite(x)))
+    return where(plain, x, mantissa), where(plain, as_array(0, dtype), exponent)
 
 
 @lowers("aten.gcd", promote=("self", "other"))

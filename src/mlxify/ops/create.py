@@ -7,10 +7,9 @@ import math
 import mlx.core as mx
 import numpy as np
 
-from ..errors import refuse
 from ..isa import Array, DType, Int, Number, cast, complex_constant, instruction, scalar_array
 from ..lowering import HALVES, lowers
-from ..record import HostNumber, Value, active
+from ..record import Value, active
 from .compare import equal
 from .reduce import max_
 from .scalar import to_number
@@ -70,22 +69,6 @@ def _fixed_point_ramp(start: float, step: float, count: int, reach: float) -> mx
     first, increment = (round(math.ldexp(n, shift)) for n in (start, step))
     ramp = mx.array(first, mx.int64) + mx.array(increment, mx.int64) * mx.arange(count).astype(mx.int64)
     return ramp.astype(mx.float32) * mx.array(math.ldexp(1.0, -shift), mx.float32)
-
-
-@instruction
-def linspace(start: Number, stop: Number, num: Int, dtype: DType) -> Array:
-    """`num` evenly spaced floats from start to stop, both included, in the arithmetic of dtype.
-
-    The first half is start + i * step, the second one stop - (num - 1 - i) * step.
-    """
-    check_sizes([num])
-    first, last = mx.array(start, dtype), mx.array(stop, dtype)
-    if num < 2:
-        return mx.broadcast_to(first, [num])
-    step = (last - first) / mx.array(num - 1, dtype)
-    index = mx.arange(num).astype(dtype)
-    down = mx.arange(num - 1, -1, -1).astype(dtype)
-    return mx.where(mx.arange(num) < num // 2, first + step * index, last - step * down)
 
 
 @instruction
@@ -183,46 +166,6 @@ def range_(start, end, dtype, result, step=1):
     (count,) = result.shape
     stop = start + (count if result.dtype == mx.int64 else count - 0.5) * step
     return arange(start, stop, step, result.dtype)
-
-
-@lowers(
-    "aten.linspace",
-    "aten.linspace.Tensor_Tensor",
-    "aten.linspace.Tensor_Scalar",
-    "aten.linspace.Scalar_Tensor",
-)
-def linspace_(start, end, steps, dtype, result):
-    if mx.issubdtype(result.dtype, mx.floating):
-        return linspace(start, end, steps, result.dtype)
-    return _table(_linspace(start, end, steps, result.dtype), result)
-
-
-@lowers("aten.logspace")
-def logspace(start, end, steps, base, dtype, result):
-    return _table(base ** _linspace(start, end, steps, result.dtype), result)
-
-
-def _linspace(start, end, steps, dtype):
-    """PyTorch's values, from its bounds as `dtype`, in float64."""
-    if (
-        isinstance(start, (Value, HostNumber))
-        or isinstance(end, (Value, HostNumber))
-        or dtype == mx.complex64
-    ):
-        raise refuse(
-            "bounds that are known only at run time, and complex numbers, are not supported for this dtype"
-        )
-    if mx.issubdtype(dtype, mx.integer):
-        start, end = int(start), int(end)
-    index = np.arange(steps)
-    step = (end - start) / max(steps - 1, 1)
-    return np.where(index < steps // 2 + (steps == 1), start + step * index, end - step * (steps - 1 - index))
-
-
-def _table(values, result):
-    if mx.issubdtype(result.dtype, mx.integer):
-        values = values.astype(np.int64)
-    return literal(values, result.dtype)
 
 
 def literal(values, dtype):

@@ -12,10 +12,11 @@ from ..isa import Array, instruction
 from ..lowering import lowers
 from .arithmetic import multiply
 from .conv import channels_first, channels_last
-from .create import full, linspace
+from .create import full
 from .join import stack
 from .linear import matmul
 from .shape import broadcast_to, expand_dims, product, reshape, transpose
+from .spaces import linspace
 
 Mode = Literal["linear", "nearest", "cubic"]
 Padding = Literal["zeros", "border", "reflection"]

@@ -8,8 +8,10 @@ import mlx.core as mx
 
 from ..isa import Array, Int, instruction
 from ..lowering import lowers
+from ..record import active
 from .axes import axis_of
 from .create import full
+from .scalar import to_number
 from .shape import (
     MAX_SIZE,
     at_least,
@@ -125,6 +127,20 @@ def block_diag(tensors):
     return concatenate(rows, 0)
 
 
+@lowers("aten._chunk_cat", promote="tensors")
+def chunk_cat(tensors, dim, num_chunks):
+    """Each tensor's chunks, padded with zeros to one size and laid flat, beside those of the others."""
+    dim = axis_of(tensors[0], dim)
+    chunks = []
+    for x in tensors:
+        lead, n, rest = x.shape[:dim], x.shape[dim], x.shape[dim + 1 :]
+        size = (n + (num_chunks - 1)) // num_chunks
+        padding = full([*lead, size * num_chunks - n, *rest], 0, x.dtype)
+        padded = concatenate([x, padding], dim)
+        chunks.append(reshape(padded, [*lead, num_chunks, size * product(rest)]))
+    return concatenate(chunks, dim + 1)
+
+
 @lowers("aten.split.Tensor", "aten.unsafe_split.Tensor")
 def split_tensor(self, split_size, dim, result):
     return _split_evenly(self, split_size, dim, len(result))
@@ -160,6 +176,16 @@ def tensor_split_sections(self, sections, dim, result):
 
 @lowers("aten.tensor_split.indices")
 def tensor_split_indices(self, indices, dim):
+    return _split_at(self, indices, dim)
+
+
+@lowers("aten.tensor_split.tensor_indices_or_sections")
+def tensor_split_at(self, tensor_indices_or_sections, dim):
+    """A vector of indices, read while the program runs if it is no constant; torch.export knows no 0-d one of sections."""
+    vector = tensor_indices_or_sections
+    indices = active().vectors.get(vector.number)
+    if indices is None:
+        indices = [to_number(index) for index in split(vector, [1] * vector.shape[0], 0)]
     return _split_at(self, indices, dim)
 
 

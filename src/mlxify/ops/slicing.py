@@ -9,7 +9,18 @@ from ..isa import Array, Int, instruction
 from ..lowering import lowers
 from ..record import Value
 from .axes import axis_of
-from .shape import check_shape, flip, product, reshape, slice_, slice_at, squeeze, swapped, transpose
+from .shape import (
+    check_shape,
+    flip,
+    product,
+    reshape,
+    same_sizes,
+    slice_,
+    slice_at,
+    squeeze,
+    swapped,
+    transpose,
+)
 
 END = 2**63 - 1
 """A stop that is the end of every axis."""
@@ -111,21 +122,46 @@ def unfold(self, dimension, size, step):
 
 @lowers("aten.as_strided")
 def as_strided_(self, size, stride, storage_offset, result):
-    """PyTorch's strides refer to storage: right when `self` is all there is of it, in whatever order of its axes."""
+    if 0 in size:
+        return as_strided(self, size, stride, 0)
+    order, start = storage_place(self, size, stride, storage_offset, result)
+    return as_strided(transpose(self, order), size, stride, start)
+
+
+def storage_place(x, size, stride, storage_offset, result):
+    """The order of the axes in which x is dense in PyTorch's storage, and where in that the strided view begins.
+
+    PyTorch's strides refer to storage: they can be followed when x is all there is of it.
+    """
     strides, offset = result.storage
     if (
         None in strides
         or offset is None
-        or not all(isinstance(n, int) for n in (*self.shape, *size, *stride))
+        or not all(isinstance(n, int) for n in (*x.shape, *size, *stride, storage_offset or 0))
     ):
         raise refuse("as_strided needs sizes and strides that are known at conversion")
-    order = sorted(range(self.ndim), key=lambda axis: -strides[axis])
-    sizes = [self.shape[axis] for axis in order]
+    order = sorted(range(x.ndim), key=lambda axis: -strides[axis])
+    sizes = [x.shape[axis] for axis in order]
     dense = all(
         n == 1 or strides[a] == product(sizes[i + 1 :])
         for i, (a, n) in enumerate(zip(order, sizes, strict=True))
     )
     start = 0 if storage_offset is None else storage_offset - offset
-    if 0 not in size and not (dense and isinstance(start, int) and _inside(self.size, size, stride, start)):
-        raise refuse("as_strided reads from the storage of a tensor beyond the tensor itself")
-    return as_strided(transpose(self, order), size, stride, start)
+    if not (dense and _inside(x.size, size, stride, start)):
+        raise refuse("as_strided reaches into the storage of a tensor beyond the tensor itself")
+    return order, start
+
+
+@lowers("aten.resize")
+def resize(self, size, memory_format=None, *, result):
+    """The first elements in storage, as a tensor of the new size. PyTorch leaves further ones undefined."""
+    if str(memory_format) not in ("None", "torch.contiguous_format"):
+        raise refuse(f"resize with {memory_format} is not supported")
+    if same_sizes(self.shape, size):
+        return self
+    return as_strided_(self, size, [product(size[i + 1 :]) for i in range(len(size))], None, result)
+
+
+@lowers("aten.resize_as")
+def resize_as(self, the_template, memory_format=None, *, result):
+    return resize(self, list(the_template.shape), memory_format, result=result)

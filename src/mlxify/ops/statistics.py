@@ -1,23 +1,20 @@
-"""Variances, medians, modes and counts."""
+"""Variances, medians and modes."""
 
 from __future__ import annotations
 
 import mlx.core as mx
 
-from ..isa import cast
 from ..lowering import as_array, lowers
-from .arithmetic import add, divide, floor_divide, literal, maximum, multiply, subtract
+from .arithmetic import floor_divide, literal, maximum, subtract
 from .axes import axes_of
-from .bitwise import bitwise_and, bitwise_or
-from .compare import equal, greater, greater_equal, less_equal, not_equal, where
+from .bitwise import bitwise_or
+from .compare import equal, greater, not_equal, where
 from .create import full
 from .index import take_along_axis
-from .join import concatenate, roll
-from .reduce import argmax, max_, mean, min_, sum_, var
-from .scalar import assert_number, number_binary, to_number
+from .join import roll
+from .reduce import argmax, mean, sum_, var
 from .scan import along, cummax, indices_along
-from .scatter import scatter
-from .shape import reshape, slice_, squeeze
+from .shape import reshape, squeeze
 from .sort import sorted_with_indices
 from .unary import sqrt
 
@@ -117,45 +114,3 @@ def _mode(x, axis):
 def _begins(x, axis):
     """Whether an element differs from the one before it along an axis; the first one does."""
     return bitwise_or(equal(indices_along(x, axis), 0), not_equal(x, roll(x, [1], [axis])))
-
-
-@lowers("aten.histc", opmath=True)
-def histc(self, bins=100, min=0, max=0):
-    """bins of equal width, the last one with its upper edge. Outside elements and NaN are not counted."""
-    x = reshape(self, [-1])
-    low, high = _range(x, min, max)
-    width = subtract(high, low)
-    place = cast(divide(multiply(subtract(x, low), float(bins)), width), mx.int64)
-    place = where(equal(place, bins), literal(bins - 1, mx.int64), place)
-    inside = bitwise_and(greater_equal(x, low), less_equal(x, high))
-    place = where(inside, place, literal(bins, mx.int64))
-    counts = slice_(_tally(place, bins + 1, literal(1, mx.int32)), [0], [bins], [1], [0])
-    return add(cast(counts, x.dtype), subtract(width, width))  # NaN when the range is not finite
-
-
-def _range(x, low, high):
-    if low != high or x.shape[0] == 0:
-        return literal(low if low != high else -1, x.dtype), literal(high if low != high else 1, x.dtype)
-    low, high = min_(x, [0], False), max_(x, [0], False)
-    same = equal(low, high)
-    return where(same, subtract(low, 1.0), low), where(same, add(high, 1.0), high)
-
-
-def _tally(places, size, weights):
-    """The sum of the weights for each place from 0 to size - 1."""
-    return scatter(full([size], 0, weights.dtype), [places], weights, [0], "sum")
-
-
-@lowers("aten.bincount")
-def bincount(self, weights=None, minlength=0):
-    """How many there are depends on the data: the program waits for the largest element."""
-    zero = full([1], 0, self.dtype)
-    least = min_(concatenate([self, zero], 0), [0], False)
-    assert_number(number_binary("greater_equal", to_number(least), 0), "bincount needs non-negative integers")
-    x = cast(self, mx.int64)
-    size = to_number(max_(concatenate([add(x, 1), full([1], 0, mx.int64)], 0), [0], False))
-    if weights is None:
-        weights = literal(1, mx.int32)
-    elif weights.dtype != mx.float32:
-        weights = cast(weights, mx.float64)
-    return _tally(x, number_binary("maximum", size, minlength), weights)

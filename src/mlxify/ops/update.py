@@ -8,7 +8,7 @@ import mlx.core as mx
 
 from ..errors import refuse
 from ..isa import Array, Int, cast, instruction
-from ..lowering import HALVES, lowers
+from ..lowering import HALVES, as_array, lowers
 from ..record import Value
 from .arithmetic import add, maximum, multiply
 from .axes import axis_of
@@ -18,6 +18,7 @@ from .index import MASKS, check_known, check_mask, is_run, resolve, scalar_like
 from .scalar import as_number
 from .scatter import masked_scatter, reduce_into, scatter
 from .shape import broadcast_to, distinct_axes, expand_dims, moved, reshape, transpose
+from .slicing import storage_place
 
 
 @instruction
@@ -82,6 +83,21 @@ def slice_scatter(self, src, dim=0, start=None, end=None, step=1):
 def select_scatter(self, src, dim, index):
     axis = axis_of(self, dim)
     return slice_update(self, expand_dims(cast(src, self.dtype), [axis]), [index], [axis])
+
+
+@lowers("aten.as_strided_scatter")
+def as_strided_scatter(self, src, size, stride, storage_offset, result):
+    if 0 in size:
+        return self
+    order, start = storage_place(self, size, stride, storage_offset, result)
+    places = as_array(start, mx.int64)
+    for axis, (n, step) in enumerate(zip(size, stride, strict=True)):
+        steps = multiply(arange(0, n, 1, mx.int64), step)
+        places = add(places, expand_dims(steps, list(range(1, len(size) - axis))))
+    stored = transpose(self, order)
+    src = reshape(cast(src, self.dtype), [-1])
+    flat = scatter(reshape(stored, [-1]), [reshape(places, [-1])], src, [0], "none")
+    return transpose(reshape(flat, stored.shape), [order.index(axis) for axis in range(self.ndim)])
 
 
 @lowers("aten.diagonal_scatter")
