@@ -116,6 +116,8 @@ def pinv(self, atol=None, rtol=None, hermitian=False):
     decomposable(self)
     if 0 in self.shape[-2:]:
         return adjoint(self)
+    if hermitian and self.dtype == mx.complex64:
+        raise refuse("pinv of complex Hermitian matrices is not supported; leave out hermitian=True")
     u, s, vh = svd_parts(_hermitian(self) if hermitian else self)
     kept = greater(s, _limit(self, s, atol, rtol))
     inverse = where(kept, divide(1.0, where(kept, s, literal(1.0, s.dtype))), literal(0.0, s.dtype))
