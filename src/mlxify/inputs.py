@@ -149,7 +149,9 @@ def from_torch(tensor: Any) -> mx.array | None:
 
 def to_numpy(array: mx.array) -> np.ndarray:
     """An array's values as NumPy can hold them: bfloat16 as float32."""
-    return np.array(array.astype(mx.float32) if array.dtype == mx.bfloat16 else array)
+    values = np.array(array.astype(mx.float32) if array.dtype == mx.bfloat16 else array)
+    # MLX's is another of C's types of 64 bits, which torch.from_numpy does not know.
+    return values.view(np.uint64) if array.dtype == mx.uint64 else values
 
 
 def describe(value: Any) -> str:
