@@ -184,7 +184,7 @@ class Tracer:
 
     def _lower(self, node: Node, env: dict[Node, Any]) -> Any:
         if target_name(node.target) == "operator.getitem":
-            return self._argument(node.args[0], env)[node.args[1]]
+            return self._item(node, env)
         self.recorder.source = self._source(node)
         try:
             result = self._apply(node, env)
@@ -225,6 +225,14 @@ class Tracer:
             if needed in wanted:
                 env[needed] = self._lower(needed, env)
         return env[node]
+
+    def _item(self, node: Node, env: dict[Node, Any]) -> Any:
+        """One of several results. A lowering leaves out (None) what hardly any model reads."""
+        value = self._argument(node.args[0], env)[node.args[1]]
+        if value is None and isinstance(node.meta.get("val"), torch.Tensor) and isinstance(node.args[0], Node):
+            self.unsupported.append(unsupported_op(node.args[0], f"its result {node.args[1]} is not computed"))
+            return self._stand_in(node)
+        return value
 
     def _apply(self, node: Node, env: dict[Node, Any]) -> Any:
         match = self.fused.pop(node, None)
