@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 import mlxify
 from mlxify.cli.inspect import _as_json
+from mlxify.cli.run import _complete
 from tests.test_api import module
 
 from .rows import Row, check_row, randn
@@ -153,6 +154,14 @@ def test_dims(name: str, tmp_path: Path) -> None:
                 np.testing.assert_allclose(np.array(candidate(*args)), model(*args).numpy(), rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["twice", "the sum of two", "a sixteenth and one", "an int as a length"])
+def test_the_command_line_makes_inputs_that_fulfil_the_conditions(name: str) -> None:
+    fn, example, shapes, _ = MODELS[name]
+    shapes = shapes(Dim("n", min=1, max=12)) if callable(shapes) else shapes
+    program = mlxify.convert(module(fn), example, dynamic_shapes=shapes)
+    program(**_complete(program.graph.methods["forward"], {}, 0))
+
+
 def test_conditions_survive_saving_an_export_strict_export_and_decomposition() -> None:
     """Each form tells what the inputs' sizes must fulfil in its own way."""
     model = module(lambda x, y: torch.addcmul(x[::2], y, y))
@@ -174,6 +183,8 @@ def test_conditions_survive_saving_an_export_strict_export_and_decomposition() -
         )
         with pytest.raises(mlxify.InputError, match=r"x\.shape\[0\]"):
             program(*sized(31, 4))
+        conditions = _as_json(program, False)["methods"]["forward"]["conditions"]
+        assert any("x.shape[0]" in text and "y.shape[0]" in text for text in conditions)
 
 
 class Starred(torch.nn.Module):

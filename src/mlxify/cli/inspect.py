@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..program import DTYPE_NAMES
+from ..program import DTYPE_NAMES, Input, Method
 from ..run import Program, load
 
 
@@ -35,18 +35,29 @@ def inspect(
         print(json.dumps(_as_json(loaded, instructions)))
         return
     for method in loaded.graph.methods.values():
-        inputs = ", ".join(
-            f"{i.name}: {i.spec if i.spec.dtype is not None else i.number}" for i in method.inputs
-        )
+        inputs = ", ".join(f"{i.name}: {_spec(i)}" for i in method.inputs)
         outputs = ", ".join(str(method.specs.get(o, repr(o))) for o in method.outputs)
         print(f"{method.name}({inputs})\n  -> {outputs}")
         for name, (low, high) in method.symbols.items():
             print(f"  {name}: {low} to {'any size' if high is None else high}")
+        for text in _conditions(method):
+            print(f"  condition: {text}")
     print(loaded.summary())
     if weights:
         _print_weights(loaded)
     if instructions:
         print(loaded)
+
+
+def _spec(item: Input) -> str:
+    return (
+        str(item.spec) if item.spec.dtype is not None else " ".join((item.number, *map(str, item.spec.shape)))
+    )
+
+
+def _conditions(method: Method) -> list[str]:
+    """What a call must fulfil besides its inputs' shapes and dtypes."""
+    return [str(i.args[1]) for i in method.instrs if i.op == "assert_number"]
 
 
 def _print_weights(program: Program) -> None:
@@ -60,9 +71,10 @@ def _as_json(program: Program, instructions: bool) -> dict[str, object]:
     summary = program.summary()
     methods = {
         m.name: {
-            "inputs": {i.name: str(i.spec) if i.spec.dtype is not None else i.number for i in m.inputs},
+            "inputs": {i.name: _spec(i) for i in m.inputs},
             "outputs": [str(m.specs.get(o, repr(o))) for o in m.outputs],
             "sizes": {name: list(span) for name, span in m.symbols.items()},
+            "conditions": _conditions(m),
             "instructions": summary.methods[m.name],
             "state": list(m.state.values()),
         }

@@ -81,6 +81,7 @@ def _complete(method: Method, given: dict[str, Any], seed: int) -> dict[str, Any
         name: max(low, min(EXAMPLE_SIZE, high or EXAMPLE_SIZE))
         for name, (low, high) in method.symbols.items()
     }
+    sizes |= {name: small for name, (small, _) in method.examples.items()}
     for name, value in given.items():
         if name in leaves and isinstance(value, mx.array):
             for dim, size in zip(leaves[name].spec.shape, value.shape, strict=False):
@@ -92,6 +93,8 @@ def _complete(method: Method, given: dict[str, Any], seed: int) -> dict[str, Any
             spec = leaves[name].spec
             shape = tuple(d if isinstance(d, int) else _size(d, sizes) for d in spec.shape)
             arguments[name] = random_array(shape, DTYPE_NAMES[spec.dtype], rng)
+        elif name not in arguments and name in leaves and leaves[name].spec.shape:
+            arguments[name] = _size(str(leaves[name].spec.shape[0]), sizes)
     return arguments
 
 
