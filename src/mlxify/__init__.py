@@ -20,11 +20,19 @@ if TYPE_CHECKING:
     from .blas import fast_blas
     from .export import convert
     from .lowering import lowers
+    from .patterns import fuses
     from .run import Program, load
 
 __version__ = "0.1.0"
 
-_LAZY = {"convert": "export", "fast_blas": "blas", "load": "run", "Program": "run", "lowers": "lowering"}
+_LAZY = {
+    "convert": "export",
+    "fast_blas": "blas",
+    "fuses": "patterns",
+    "load": "run",
+    "lowers": "lowering",
+    "Program": "run",
+}
 
 __all__ = [
     "ConversionError",
@@ -37,6 +45,7 @@ __all__ = [
     "UnsupportedOpError",
     "convert",
     "fast_blas",
+    "fuses",
     "load",
     "lowers",
     "supported_ops",

@@ -42,7 +42,7 @@ class Call:
     node: Any
     target: str = ""
     dtype: mx.Dtype | None = None
-    shape: tuple[int | str, ...] = ()
+    shape: tuple[Any, ...] = ()
     constant: int | float | bool | None = None
     load: Callable[[], tuple[dict[str, Any], dict[str, Any]]] = lambda: ({}, {})
     bounds: Callable[[], tuple[int, int] | None] = lambda: None

@@ -26,6 +26,8 @@ FRESH = (
     "group_norm",
     "embedding",
 )
+# A part of a tensor subclass (torchao's quantised weights): decomposing makes each part a weight of its own.
+SUBCLASSED = "export.access_subclass_inner_tensor.default"
 RESIZES = ("aten.resize_.", "aten.resize_as_.")
 BATCH_NORM = torch.ops.aten.batch_norm.default
 INSTANCE_NORM = torch.ops.aten.instance_norm.default
@@ -41,7 +43,8 @@ def prepare(program: ExportedProgram) -> ExportedProgram:
     updating = [n for graph in _graphs(program.graph_module) for n in graph.nodes if updates_statistics(n)]
     if any(n.target is INSTANCE_NORM for n in updating):
         table[INSTANCE_NORM] = default_decompositions()[INSTANCE_NORM]
-    if table or vmapped or updating or not all(is_simple_mutation(n) for n in mutating):
+    subclassed = any(target_name(n.target) == SUBCLASSED for n in missing)
+    if table or vmapped or updating or subclassed or not all(is_simple_mutation(n) for n in mutating):
         _refuse_reordering(mutating)
         decomposed = program.run_decompositions(table)
         _remember_origins(decomposed, {n.name: n for n in nodes})

@@ -26,6 +26,7 @@ from .shape import swapped
 
 VIEWS = ("aten.view", "aten.reshape", "aten._unsafe_view")
 VIEW_NAMES = ("aten.unsqueeze.default", "aten.expand.default", *(f"{name}.default" for name in VIEWS))
+TRANSPOSES = ("aten.transpose.int", "aten.permute", "aten.mT", "aten.t", "aten.numpy_T")
 WHERE = ("aten.where.self", "aten.where.ScalarOther", "aten.where.ScalarSelf", "aten.where.Scalar")
 HIDDEN = {mx.float32: -1e9, mx.float64: -1e18}
 """A fill that hides a key. Scores as low are known to a whole number of tens at best, and their softmax not at all."""
@@ -68,13 +69,15 @@ def _is_factor(value: Any) -> bool:
 
 def transposed(x: Pattern) -> Pattern:
     """x with its last two axes exchanged."""
-    return shared(op(("aten.transpose.int", "aten.permute", "aten.mT"), x, where=_swaps_last, loose=True))
+    return shared(op(TRANSPOSES, x, where=_swaps_last, loose=True))
 
 
 def _swaps_last(call: Call) -> bool:
     rank, given = call.ndim, call.arguments
-    if rank < 2 or call.target == "aten.mT.default":
-        return rank >= 2
+    if "dims" not in given and "dim0" not in given:  # .T is the other way round altogether
+        return rank == 2 or call.target == "aten.mT.default"
+    if rank < 2:
+        return False
     if call.target == "aten.transpose.int":
         return {given["dim0"] % rank, given["dim1"] % rank} == {rank - 2, rank - 1}
     return [d % rank for d in given["dims"]] == [*range(rank - 2), rank - 1, rank - 2]
