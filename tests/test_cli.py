@@ -45,6 +45,11 @@ class Branches(torch.nn.Module):
     def forward(self, x, which):
         return torch.cond(which, lambda x: torch.ops.acme.window(x), lambda x: x + 1, (x,))
 
+class Norms(torch.nn.Module):
+    def forward(self, x):
+        one = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return one * torch.rsqrt(one.pow(2).mean(0, keepdim=True) + 1e-6)
+
 class DataDependent(torch.nn.Module):
     def forward(self, x):
         return x if x[0] > 0 else x + 1
@@ -337,6 +342,20 @@ def test_check_as_json(run: Run) -> None:
     assert report["ok"] and len(report["outputs"]) == 2
     assert {row["name"] for row in report["layers"]} >= {"fc"}
     assert all(row["max_rel"] <= row["tolerance"] for row in report["outputs"])
+
+
+def test_check_shows_what_is_fused_and_what_nearly_is(run: Run) -> None:
+    args = ("check", "cli_models:Norms", "-i", "x=float32[2,4]")
+    result = run(*args)
+    assert result.code == FINE, result.err
+    assert "rms_norm" in result.out and "cli_models.py" in result.out and "not over the" in result.out
+    fused, missed = run(*args, "--json").json["fusions"]
+    assert fused["fusion"] == missed["fusion"] == "rms_norm" and fused["count"] == missed["count"] == 1
+    assert (
+        fused["reason"] == "" and missed["reason"] == "the mean is over the axes [0], not over the last one"
+    )
+    ((place, count),) = fused["places"].items()
+    assert count == 1 and "cli_models.py" in place and "one = x * torch.rsqrt" in place
 
 
 def test_check_of_another_models_weights_fails(run: Run, program: str) -> None:

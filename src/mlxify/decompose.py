@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from . import lowering
 from .errors import UnsupportedOpError
-from .graph import functional_name, is_mutable, needed_nodes, target_name
+from .graph import functional_name, has_out, is_mutable, needed_nodes, plain_op, target_name
 from .origin import ORIGIN, unsupported_op
 
 # Composite ops that never return their input or a view of it, whatever their arguments.
@@ -56,10 +56,12 @@ def _refuse_reordering(mutating: list[Node]) -> None:
     """Refuse a resize_ to the same size, which PyTorch's functional form takes for one that changes strides."""
     found = []
     for node in mutating:
-        value = node.args[0].meta.get("val") if node.args and isinstance(node.args[0], Node) else None
-        if target_name(node.target).startswith(RESIZES) and not value.is_contiguous():
-            if tuple(value.shape) == tuple(node.meta["val"].shape):
-                found.append(unsupported_op(node, "resize_ to the size that a transposed tensor has"))
+        if not target_name(node.target).startswith(RESIZES):
+            continue
+        target: Any = node.args[0]
+        value = target.meta["val"]
+        if not value.is_contiguous() and tuple(value.shape) == tuple(node.meta["val"].shape):
+            found.append(unsupported_op(node, "resize_ to the size that a transposed tensor has"))
     if found:
         raise UnsupportedOpError(found)
 
@@ -121,8 +123,10 @@ def is_simple_mutation(node: Node) -> bool:
 
     It may when its target is a fresh tensor of which no other name exists.
     """
+    if has_out(node.target):
+        return _writes_fresh(node)
     target = node.args[0] if node.args else None
-    if not isinstance(target, Node) or target.op != "call_function" or node.kwargs.get("out") is not None:
+    if not isinstance(target, Node) or target.op != "call_function":
         return False
     if not _returns_target(node.target):
         return False
@@ -130,9 +134,28 @@ def is_simple_mutation(node: Node) -> bool:
         fresh = is_simple_mutation(target)
     else:
         fresh = _returns_fresh(target.target)
-    return fresh and all(
-        user is node or _returns_fresh(user.target) or user.op == "output" for user in target.users
+    return fresh and all(user is node or _keeps_no_name(user) for user in target.users)
+
+
+def _keeps_no_name(user: Node) -> bool:
+    """Whether a use of a tensor gives it no second name."""
+    return user.op == "output" or _returns_fresh(user.target)
+
+
+def _writes_fresh(node: Node) -> bool:
+    """Whether an op with out= writes into fresh tensors without another name, and its functional form is lowered.
+
+    PyTorch's own decompositions lose what some ops write (linalg.matrix_rank).
+    """
+    outs = [node.kwargs.get(a.name) for a in plain_op(node.target)._schema.arguments if a.is_out]
+    fresh = (
+        isinstance(o, Node)
+        and o.op == "call_function"
+        and _returns_fresh(o.target)
+        and all(user is node or _keeps_no_name(user) for user in o.users)
+        for o in outs
     )
+    return all(fresh) and lowering.find(functional_name(node.target)) is not None
 
 
 def _returns_target(op: Any) -> bool:

@@ -62,9 +62,25 @@ def functional_name(target: Any) -> str:
             return f"{namespace}.{op[:-1]}.{overload}"
         if op.startswith("__i") and op.endswith("__"):
             return f"{namespace}.__{op[3:]}.{overload}"
-        if overload.endswith("out"):
-            return f"{namespace}.{op}.{overload.removesuffix('out').removesuffix('_') or 'default'}"
+        if has_out(target):
+            return _without_out(plain_op(target)) or name
     return name
+
+
+def has_out(target: Any) -> bool:
+    """Whether an op writes its results into tensors that it is given as out=."""
+    op = plain_op(target)
+    return isinstance(op, torch._ops.OpOverload) and any(a.is_out for a in op._schema.arguments)
+
+
+def _without_out(op: Any) -> str | None:
+    """The overload of the same op that takes the other arguments."""
+    wanted = [(a.name, str(a.type)) for a in op._schema.arguments if not a.is_out]
+    packet = op.overloadpacket
+    for overload in (getattr(packet, name) for name in packet.overloads()):
+        if [(a.name, str(a.type)) for a in overload._schema.arguments] == wanted:
+            return target_name(overload)
+    return None
 
 
 def needed_nodes(graph: torch.fx.Graph) -> set[Node]:

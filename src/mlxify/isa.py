@@ -248,7 +248,10 @@ def scalar_array(value: int | float | bool, dtype: mx.Dtype) -> mx.array:
             raise ValueError(f"{value} has no {DTYPE_NAMES[dtype]} value")
         bits = dtype.size * 8
         whole = int(value) & ((1 << bits) - 1)
-        if mx.issubdtype(dtype, mx.signedinteger) and whole >> (bits - 1):
+        upper = whole >> (bits - 1)
+        if upper and mx.issubdtype(dtype, mx.signedinteger):
             whole -= 1 << bits
+        if upper and dtype == mx.uint64:  # MLX takes no Python number that large
+            return mx.view(mx.array(whole - (1 << bits), dtype=mx.int64), dtype)
         return mx.array(whole, dtype=dtype)
     return mx.array(value, dtype=dtype)

@@ -57,7 +57,7 @@ RESERVED = frozenset(
 Dim = int | str
 """A size: a literal, or a symbol such as "batch", "2*seq" or "2*seq+1"."""
 
-_DIM = re.compile(r"(?:(?P<scale>\d{1,9})\*)?(?P<name>[A-Za-z_]\w{0,63})(?P<offset>[+-]\d{1,9})?")
+_DIM = re.compile(r"(?:(?P<scale>[1-9]\d{0,8})\*)?(?P<name>[A-Za-z_]\w{0,63})(?P<offset>[+-]\d{1,9})?")
 
 
 @dataclass(frozen=True)

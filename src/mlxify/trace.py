@@ -16,7 +16,7 @@ from .calls import Call
 from .conditions import Place
 from .convert_torch import mlx_dtype, torch_array
 from .errors import ConversionError, MlxifyError, Refusal, UnsupportedOp, UnsupportedOpError, refuse
-from .graph import functional_name, is_mutable, plain_op, target_name
+from .graph import functional_name, has_out, is_mutable, plain_op, target_name
 from .isa import MAX_TEXT
 from .ops.scalar import assert_number
 from .optimize import finish
@@ -28,11 +28,13 @@ from .record import DynamicValueError, HostNumber, Recorder, Value, recording
 from .symbols import Symbols
 
 KNOWN_SIZE = 1 << 16
-# Outputs that are new values of the model's own tensors. By name: older releases of torch lack the second kind.
-STATE_UPDATES = ("BUFFER_MUTATION", "PARAMETER_MUTATION")
 """Elements up to which an integer table is looked at, so that an index out of range is an error at conversion."""
 KNOWN_VECTOR = 64
 """Elements up to which a lowering may ask for all of them."""
+TOKEN = "token"
+"""Stands for the values that say in which order effects come: instructions keep theirs."""
+# Outputs that are new values of the model's own tensors. By name: older releases of torch lack the second kind.
+STATE_UPDATES = ("BUFFER_MUTATION", "PARAMETER_MUTATION")
 
 
 class Subgraph:
@@ -95,7 +97,7 @@ class Tracer:
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
                 env[node] = self._bind_tensor(spec.target, node)
             elif spec.kind == InputKind.TOKEN:
-                env[node] = None  # it only says in which order effects come, and instructions keep theirs
+                env[node] = TOKEN
             else:
                 raise ConversionError(
                     f"the input {spec.arg.name!r} is of the kind {spec.kind.name}, which is not supported"
@@ -229,8 +231,14 @@ class Tracer:
     def _item(self, node: Node, env: dict[Node, Any]) -> Any:
         """One of several results. A lowering leaves out (None) what hardly any model reads."""
         value = self._argument(node.args[0], env)[node.args[1]]
-        if value is None and isinstance(node.meta.get("val"), torch.Tensor) and isinstance(node.args[0], Node):
-            self.unsupported.append(unsupported_op(node.args[0], f"its result {node.args[1]} is not computed"))
+        if (
+            value is None
+            and isinstance(node.meta.get("val"), torch.Tensor)
+            and isinstance(node.args[0], Node)
+        ):
+            self.unsupported.append(
+                unsupported_op(node.args[0], f"its result {node.args[1]} is not computed")
+            )
             return self._stand_in(node)
         return value
 
@@ -283,13 +291,17 @@ class Tracer:
         arguments, defaults = self._bound(op, args, node.kwargs, env, found.parameters)
         results = policy.apply(found, arguments, defaults, None)
         listed = [] if results is None else list(results) if isinstance(results, (list, tuple)) else [results]
-        return self._reconcile([self._argument(token, env), *listed], node.meta["val"][: 1 + len(listed)])
+        return [self._argument(token, env), *self._reconcile(listed, node.meta["val"][1 : 1 + len(listed)])]
 
     def _rebind(self, node: Node, env: dict[Node, Any], result: Any) -> None:
         """After an in-place op its target's name means the new value (see decompose.is_simple_mutation)."""
-        target = node.args[0]
-        if isinstance(target, Node):
-            env[target] = result
+        if has_out(node.target):
+            names = [a.name for a in plain_op(node.target)._schema.arguments if a.is_out]
+            values = result if isinstance(result, (list, tuple)) else [result]
+            outs: list[Any] = [node.kwargs[name] for name in names]
+            env.update(zip(outs, values, strict=True))
+        elif node.args and isinstance(node.args[0], Node):
+            env[node.args[0]] = result
 
     def _arguments(self, node: Node, env: dict[Node, Any], names: Iterable[str]) -> tuple[dict, dict]:
         return self._bound(node.target, node.args, node.kwargs, env, names)

@@ -177,7 +177,7 @@ MISSES = [
     miss("a fill of 0", "does not rule them out", lambda q, k, v, m: attend(q, k, v, filled(m, 0.0)), (*qkv(2, 4), mask(3, 5))),
     miss("a bias and a fill", "filled after something", lambda q, k, v, a, m: attend(q, k, v, lambda s: (s + a).masked_fill(~m, -INF)), (*qkv(2, 4), rand(4, 3, 5), SEES_ALL)),
     miss("a mask larger than the scores", "larger than the scores", lambda q, k, v, m: attend(q, k, v, lambda s: s + m), (*qkv(1, 4), rand(2, 1, 3, 5))),
-    miss("a float64 mask", "weights are rounded", lambda q, k, v, m: (scores(q, k) + m).softmax(-1) @ v.double(), (*qkv(2, 4), rand(3, 5).double())),
+    miss("a float64 mask", "weights are rounded", lambda q, k, v, m: (scores(q, k) + m).softmax(-1) @ v.double(), (*qkv(2, 4), rand(3, 5).double()), (1e-6, 1e-7)),  # scores of float32
     miss("log_softmax", "", lambda q, k, v: F.log_softmax(scores(q, k), -1) @ v, qkv(2, 4)),
     miss("weights that are changed", "", lambda q, k, v: (scores(q, k).softmax(-1) + 1e-3) @ v, qkv(2, 4)),
     miss("no product of q and k", "", lambda s, v: s.softmax(-1) @ v, (rand(2, 4, 3, 5), qkv(2, 4)[2])),

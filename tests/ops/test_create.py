@@ -39,6 +39,7 @@ FULL = [
     new("full fractions", lambda: tuple(torch.full((2,), 2.7, dtype=d) for d in (*WHOLE, *FLOATS, torch.bool))),
     new("full negative", lambda: tuple(torch.full((2,), -2.7, dtype=d) for d in (torch.int8, torch.int64, torch.float16))),
     new("full not finite", lambda: (torch.full((2,), math.inf), torch.full((2,), math.nan), torch.full((2,), -math.inf, dtype=torch.float16))),
+    new("full uint64", lambda: tuple(torch.full((2,), v, dtype=torch.uint64) for v in (-1, 5, 2**63, 2**64 - 1))),
     new("full complex", lambda: (torch.full((2,), 1 + 2j), torch.full((), 1j, dtype=torch.complex64))),
     new("full empty", lambda: (torch.full((0, 3), 1), torch.zeros(0), torch.ones(2, 0), torch.empty(0, 0).sum())),
     dynamic("full", lambda x: (torch.full((x.shape[0], 2), 5), torch.full((2,), x.shape[1]), x.new_full((x.shape[1],), 2.5)), decomposed=True),

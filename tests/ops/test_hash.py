@@ -4,6 +4,7 @@ import mlx.core as mx
 import pytest
 import torch
 
+from mlxify.inputs import to_numpy
 from mlxify.ops.hash import xor_sum
 
 from .harness import Case, check, params
@@ -35,3 +36,8 @@ def test_hash(case, tmp_path):
 def test_floats_have_no_exclusive_or():
     with pytest.raises(ValueError, match="exclusive or"):
         xor_sum(mx.zeros(3), [0], False)
+
+
+def test_a_hash_reaches_torch():
+    hashes = to_numpy(mx.view(mx.array([1, -1], mx.int64), mx.uint64))
+    assert torch.from_numpy(hashes).tolist() == [1, 2**64 - 1]

@@ -84,6 +84,8 @@ def filled(shape, value, dtype):
     """A literal, a host number or a 0-d array in every place of a new array."""
     if isinstance(value, complex):
         value = complex_constant(value.real, value.imag)
+    if dtype == mx.uint64 and type(value) is int and value >= 1 << 63:
+        value -= 1 << 64  # the same, in the range of a file's integers
     if isinstance(value, Value):
         return broadcast_to(cast(reshape(value, []), dtype), shape)
     return full(shape, value, dtype)

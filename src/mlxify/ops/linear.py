@@ -9,7 +9,7 @@ import mlx.core as mx
 from ..isa import Array, cast, instruction
 from ..lowering import HALVES, lowers
 from .arithmetic import add, literal, multiply, subtract
-from .axes import axis_of
+from .axes import axes_of, axis_of
 from .complex import conj
 from .device import on_cpu
 from .join import roll
@@ -149,7 +149,7 @@ def vecdot(x, y, dim=-1):
     if x.ndim == y.ndim == 1:
         return vdot(x, y)
     products = multiply(conj(x), y)
-    return sum_(products, [axis_of(products, dim)], False)
+    return sum_(products, axes_of(products, [dim]), False)
 
 
 @lowers("aten.inner", promote=("self", "other"))

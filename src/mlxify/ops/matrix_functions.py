@@ -1,16 +1,19 @@
-"""Powers and exponentials of matrices."""
+"""Powers and exponentials of matrices, and matrices of powers."""
 
 from __future__ import annotations
 
+from ..errors import refuse
 from ..isa import cast
-from ..lowering import lowers
+from ..lowering import HALVES, lowers
 from .arithmetic import add, literal, maximum, multiply, power
 from .compare import less, less_equal, where
-from .create import eye
+from .create import eye, full
+from .join import concatenate
 from .linalg import decomposable
 from .linear import matmul
 from .reduce import max_, sum_
-from .shape import broadcast_to
+from .scan import cumprod
+from .shape import broadcast_to, expand_dims
 from .solve import inverse
 from .unary import abs_, ceil, log2
 
@@ -33,9 +36,11 @@ def matrix_power(self, n):
     return result
 
 
-@lowers("aten.linalg_matrix_exp", "aten.matrix_exp", opmath=True)
+@lowers("aten.linalg_matrix_exp", "aten.matrix_exp")
 def matrix_exp(self):
     """The series of x / 2**k, of norm at most 1, squared k times."""
+    if self.dtype in HALVES:
+        raise refuse("PyTorch's own matrix_exp of half-precision matrices gives random numbers: use float32")
     decomposable(self)
     if 0 in self.shape:
         return self
@@ -49,3 +54,12 @@ def matrix_exp(self):
     for k in range(SQUARINGS):
         result = where(less(literal(float(k), halvings.dtype), halvings), matmul(result, result), result)
     return where(less_equal(halvings, float(SQUARINGS)), result, literal(float("nan"), result.dtype))
+
+
+@lowers("aten.linalg_vander")
+def linalg_vander(x, N=None):
+    """The powers 0 to N - 1 of each element, along a new last axis."""
+    count = x.shape[-1] if N is None else N
+    powers = cumprod(broadcast_to(expand_dims(x, [-1]), [*x.shape, count - 1]), x.ndim)
+    ones = full([*x.shape, 1], 1, powers.dtype)
+    return concatenate([ones, powers], x.ndim)

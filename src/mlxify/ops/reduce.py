@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import mlx.core as mx
 
+from ..errors import refuse
 from ..isa import Array, cast, instruction
 from ..lowering import HALVES, lowers
 from .arithmetic import divide, is_integral, literal
@@ -310,14 +311,15 @@ def logsumexp_(self, dim, keepdim=False):
 
 @lowers("aten.nansum")
 def nansum(self, dim=None, keepdim=False, dtype=None):
+    if isinstance(dim, (list, tuple)) and not dim:
+        raise refuse("torch.export gives its result a wrong shape for no axes: leave dim out")
     return sum_dims(_without_nan(self), dim, keepdim, dtype)
 
 
 @lowers("aten.nanmean", opmath=True)
 def nanmean(self, dim=None, keepdim=False, dtype=None):
-    axes, known = axes_of(self, dim), equal(self, self)
-    sums = sum_dims(_without_nan(self), dim, keepdim, dtype)
-    return divide(sums, cast(sum_(known, axes, keepdim), sums.dtype))
+    sums = nansum(self, dim, keepdim, dtype)
+    return divide(sums, cast(sum_(equal(self, self), axes_of(self, dim), keepdim), sums.dtype))
 
 
 def _without_nan(x):

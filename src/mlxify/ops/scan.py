@@ -9,7 +9,7 @@ import mlx.core as mx
 
 from ..isa import Array, cast, instruction
 from ..lowering import as_array, lowers, result_type
-from .arithmetic import subtract
+from .arithmetic import logaddexp, subtract
 from .axes import axis_of
 from .bitwise import bitwise_or, bitwise_xor
 from .compare import equal, not_equal, where
@@ -68,7 +68,19 @@ def _extreme(op: Callable[..., mx.array], x: mx.array, axis: int) -> mx.array:
 @instruction
 def logcumsumexp(x: Array, axis: int) -> Array:
     """log(cumsum(exp(x))) along an axis of floats, without overflow. Halves in float32."""
+    if x.dtype == mx.float64:
+        return _doubled(logaddexp, x, axis)  # MLX's has the precision of float32
     return mx.logcumsumexp(x.astype(accumulator(x.dtype)), axis=axis).astype(x.dtype)
+
+
+def _doubled(op: Callable[..., mx.array], x: mx.array, axis: int) -> mx.array:
+    """The scan of an associative op: each step joins runs of twice the length (Hillis and Steele 1986)."""
+    x = mx.moveaxis(x, axis, 0)
+    step = 1
+    while step < x.shape[0]:
+        x = mx.concatenate([x[:step], op(x[:-step], x[step:])])
+        step *= 2
+    return mx.moveaxis(x, 0, axis)
 
 
 def along(function, x, dim):

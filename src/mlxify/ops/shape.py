@@ -7,6 +7,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from ..errors import refuse
 from ..isa import Array, Int, instruction
 from ..lowering import lowers
 from .axes import axis_of
@@ -351,6 +352,8 @@ def pixel_shuffle(self, upscale_factor):
 @lowers("aten.pixel_unshuffle")
 def pixel_unshuffle(self, downscale_factor):
     """(…, c, h r, w r) to (…, c r r, h, w)."""
+    if 0 in self.shape:
+        raise refuse("PyTorch leaves empty tensors as they are, and torch.export does not")
     r = downscale_factor
     *batch, channels, height, width = self.shape
     n = len(batch)

@@ -13,8 +13,8 @@ from .arithmetic import add, divide, literal, maximum, multiply
 from .axes import axis_of
 from .compare import greater, where
 from .create import full
-from .diagonal import tril
-from .linalg import adjoint, check_matrices, columns, decomposable, largest, real_dtype
+from .diagonal import diagonal, embedded, tril
+from .linalg import adjoint, check_matrices, columns, decomposable, largest, real_dtype, real_part
 from .linear import matmul
 from .reduce import min_, sum_
 from .shape import expand_dims, moved
@@ -100,8 +100,10 @@ def _values_and_limit(x: Any, atol: Any, rtol: Any, hermitian: bool) -> tuple[An
 
 
 def _hermitian(x: Any) -> Any:
-    """The Hermitian matrix of a lower triangle."""
-    return add(tril(x, 0), adjoint(tril(x, -1)))
+    """The Hermitian matrix of a lower triangle, of whose diagonal the real part counts."""
+    lower = tril(x, -1)
+    diagonals = real_part(diagonal(x, 0, x.ndim - 2, x.ndim - 1))
+    return add(add(lower, adjoint(lower)), cast(embedded(diagonals, 0), x.dtype))
 
 
 def _limit(x: Any, s: Any, atol: Any, rtol: Any) -> Any:
@@ -116,8 +118,6 @@ def pinv(self, atol=None, rtol=None, hermitian=False):
     decomposable(self)
     if 0 in self.shape[-2:]:
         return adjoint(self)
-    if hermitian and self.dtype == mx.complex64:
-        raise refuse("pinv of complex Hermitian matrices is not supported; leave out hermitian=True")
     u, s, vh = svd_parts(_hermitian(self) if hermitian else self)
     kept = greater(s, _limit(self, s, atol, rtol))
     inverse = where(kept, divide(1.0, where(kept, s, literal(1.0, s.dtype))), literal(0.0, s.dtype))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mlx.core as mx
 import numpy as np
 
+from ..errors import refuse
 from ..isa import Array, instruction
 from ..lowering import HALVES, lowers
 from .arithmetic import subtract
@@ -43,6 +44,10 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False, result=
 
 @lowers("aten.unique_consecutive")
 def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None, result=()):
+    if dim is not None and dim < 0:
+        raise refuse(
+            "torch.export gives its result a wrong shape for a negative dim: count it from the front"
+        )
     if dim is not None:
         return _wanted(_distinct(self, axis_of(self, dim)), result)
     values, inverse, counts = _distinct(reshape(self, [-1]), 0)
