@@ -10,6 +10,7 @@ from torch.export import ExportedProgram, default_decompositions
 from torch.fx import Node
 
 from . import lowering
+from .branches import numbers_in_branches
 from .errors import UnsupportedOpError
 from .graph import functional_name, has_out, is_mutable, needed_nodes, plain_op, target_name
 from .origin import ORIGIN, unsupported_op
@@ -46,7 +47,7 @@ def prepare(program: ExportedProgram) -> ExportedProgram:
     subclassed = any(target_name(n.target) == SUBCLASSED for n in missing)
     if table or vmapped or updating or subclassed or not all(is_simple_mutation(n) for n in mutating):
         _refuse_reordering(mutating)
-        decomposed = program.run_decompositions(table)
+        decomposed = numbers_in_branches(program).run_decompositions(table)
         _remember_origins(decomposed, {n.name: n for n in nodes})
         return decomposed
     return program

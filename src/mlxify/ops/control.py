@@ -9,7 +9,7 @@ import mlx.core as mx
 from ..isa import Array, Number, instruction
 from ..lowering import as_array, lowers
 from ..program import Block
-from ..record import HostNumber, Value, active
+from ..record import UNBACKED, HostNumber, Value, active, example
 
 
 def _same(a: list[mx.array], b: list[mx.array], what: str) -> list[mx.array]:
@@ -19,7 +19,16 @@ def _same(a: list[mx.array], b: list[mx.array], what: str) -> list[mx.array]:
 
 
 def _cond_abstract(predicate: Any, true_block: Any, false_block: Any) -> list[mx.array]:
-    return _same(true_block(), false_block(), "the two branches")
+    """The branches' results; a size in which they differ is one that depends on data."""
+    a, b = true_block(), false_block()
+    if [(x.ndim, x.dtype) for x in a] != [(y.ndim, y.dtype) for y in b]:
+        raise ValueError("the two branches give results of different ranks or dtypes")
+    unknown = UNBACKED[example()]
+    shapes = [
+        [m if m == n else unknown for m, n in zip(x.shape, y.shape, strict=True)]
+        for x, y in zip(a, b, strict=True)
+    ]
+    return [mx.zeros(shape, x.dtype) for shape, x in zip(shapes, a, strict=True)]
 
 
 @instruction(sync=True, abstract=_cond_abstract)
