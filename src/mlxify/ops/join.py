@@ -8,10 +8,10 @@ import mlx.core as mx
 
 from ..isa import Array, Int, instruction
 from ..lowering import lowers
-from ..record import active
+from ..record import Value, active
 from .axes import axis_of
 from .create import full
-from .scalar import to_number
+from .scalar import as_number, assert_number, number_binary, to_number
 from .shape import (
     MAX_SIZE,
     at_least,
@@ -161,12 +161,24 @@ def _split_evenly(x, size, dim, count):
 
 @lowers("aten.split.sizes")
 def split_sizes(self, split_size, dim):
-    return split(self, split_size, axis_of(self, dim))
+    return split_with_sizes(self, split_size, dim)
 
 
 @lowers("aten.split_with_sizes", "aten.unsafe_split_with_sizes")
 def split_with_sizes(self, split_sizes, dim):
-    return split(self, split_sizes, axis_of(self, dim))
+    axis = axis_of(self, dim)
+    if any(isinstance(n, Value) for n in split_sizes):
+        return _split_by_data(self, [as_number(n) for n in split_sizes], axis)
+    return split(self, split_sizes, axis)
+
+
+def _split_by_data(x, sizes, axis):
+    """Parts of sizes that depend on data. As slices: the examples of such sizes do not add up to an axis."""
+    ends = list(itertools.accumulate(sizes))
+    for size in sizes:
+        assert_number(number_binary("greater_equal", size, 0), "a size to split by is negative")
+    assert_number(number_binary("equal", ends[-1], x.shape[axis]), "sizes to split by do not add up")
+    return [slice_(x, [a], [b], [1], [axis]) for a, b in itertools.pairwise([0, *ends])]
 
 
 @lowers("aten.tensor_split.sections")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import mlx.core as mx
 
 from ..isa import cast
-from ..lowering import lowers
+from ..lowering import as_array, lowers
 from .axes import axis_of
+from .compare import equal, greater_equal
 from .create import arange
 from .index import take
 from .join import repeat
-from .reduce import sum_
+from .reduce import all_, sum_
+from .scalar import assert_scalar
 from .scan import cumsum
 from .shape import reshape
 from .sort import searchsorted
@@ -34,6 +36,10 @@ def repeated_rows(repeats, output_size):
 def _rows(repeats, total):
     """0 repeats[0] times, then 1 repeats[1] times, … How many that are waits for the device, unless it is given."""
     repeats = cast(repeats, mx.int64)
+    counted = sum_(repeats, [0], False)
+    assert_scalar(all_(greater_equal(repeats, 0), [0], False), "repeats cannot be negative")
     if total is None:
-        total = sum_(repeats, [0], False)
+        total = counted
+    else:
+        assert_scalar(equal(counted, as_array(total, mx.int64)), "repeats do not add up to output_size")
     return searchsorted(cumsum(repeats, 0), arange(0, total, 1, mx.int64), "right")

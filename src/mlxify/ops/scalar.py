@@ -13,8 +13,10 @@ from ..isa import MAX_TEXT, Array, Int, Number, Text, cast, instruction
 from ..lowering import as_array, lowers
 from ..record import UNBACKED, HostNumber, Value, active, example
 from .arithmetic import add, divide, floor_divide, maximum, minimum, multiply, remainder, subtract
-from .compare import equal, greater, greater_equal, less, less_equal, not_equal
+from .bitwise import bitwise_invert
+from .compare import equal, greater, greater_equal, less, less_equal, not_equal, where
 from .shape import reshape
+from .unary import abs_, negative
 
 Binary = Literal[
     "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "minimum", "maximum",
@@ -136,14 +138,28 @@ def as_number(x: Any) -> Any:
     return to_number(x) if isinstance(x, Value) else x
 
 
+def _lower_unary(function: Unary) -> Any:
+    def lowering(a: Any) -> Any:
+        if isinstance(a, Value) and function == "not" and a.dtype == mx.bool_:
+            return bitwise_invert(a)
+        if isinstance(a, Value) and function in ("negative", "abs", "int") and _is_integer(a):
+            whole = cast(a, mx.int64)
+            return whole if function == "int" else negative(whole) if function == "negative" else abs_(whole)
+        return number_unary(function, as_number(a))
+
+    return lowering
+
+
 for _target, _function in _BINARY_TARGETS.items():
     lowers(_target)(_lower_binary(_function))
 for _target, _unary in _UNARY_TARGETS.items():
-    lowers(_target)(lambda a, _unary=_unary: number_unary(_unary, as_number(a)))
+    lowers(_target)(_lower_unary(_unary))
 
 
 @lowers("torch.sym_ite")
 def sym_ite(condition, a, b):
+    if isinstance(condition, Value) and _is_integer(a) and _is_integer(b):
+        return where(cast(condition, mx.bool_), as_array(a, mx.int64), as_array(b, mx.int64))
     return number_select(as_number(condition), as_number(a), as_number(b))
 
 

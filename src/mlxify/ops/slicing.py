@@ -9,6 +9,7 @@ from ..isa import Array, Int, instruction
 from ..lowering import lowers
 from ..record import Value
 from .axes import axis_of
+from .scalar import as_number, assert_number, number_binary
 from .shape import (
     check_shape,
     flip,
@@ -40,7 +41,14 @@ def as_strided(x: Array, shape: list[Int], strides: list[Int], offset: Int) -> A
         raise ValueError(
             f"shape {shape}, strides {strides} and offset {offset} leave an array of {x.size} elements"
         )
-    return mx.as_strided(x, shape, [s if n > 1 else 0 for n, s in zip(shape, strides, strict=True)], offset)
+    return laid_over(x, shape, strides, offset)
+
+
+def laid_over(x: mx.array, shape: list[int], strides: list[int], offset: int = 0) -> mx.array:
+    """A view of x in row-major order, checked before."""
+    # MLX takes row-major memory for granted. It wants 32 bits of a step, which along an axis of one may be anything.
+    steps = [s if n > 1 else 0 for n, s in zip(shape, strides, strict=True)]
+    return mx.as_strided(mx.contiguous(x), shape, steps, offset)
 
 
 def _inside(count: int, shape: list[int], strides: list[int], offset: int) -> bool:
@@ -76,7 +84,16 @@ def select(self, dim, index):
 
 @lowers("aten.narrow", "aten.narrow_copy", "aten.narrow.Tensor")
 def narrow(self, dim, start, length):
-    return slice_at(self, start, length, axis_of(self, dim))
+    axis = axis_of(self, dim)
+    if not isinstance(length, Value):
+        return slice_at(self, start, length, axis)
+    # As a slice: the example of a length that depends on data may be more than there is.
+    start, length, size = as_number(start), as_number(length), self.shape[axis]
+    inside = [number_binary("greater_equal", n, 0) for n in (start, length)]
+    inside.append(number_binary("less_equal", start + length, size))
+    for condition in inside:
+        assert_number(condition, "narrow: the start or the length is not within the axis")
+    return slice_(self, [start], [start + length], [1], [axis])
 
 
 @lowers("aten.flip")
