@@ -33,6 +33,7 @@ LAYERS = [
     ],
     ["convert_torch", "torch_ops", "conditions", "symbols", "graph", "origin"],
     ["plan", "trace", "decompose"],
+    ["store"],
     ["export"],
     ["llm", "check", "support", "conformance"],
     ["cli"],

@@ -14,7 +14,7 @@ from .inputs import InputBinder
 from .isa import INSTRUCTIONS
 from .program import Graph, Instr, Method, Ref, refs
 from .segments import plan
-from .session import Session
+from .session import State
 from .steps import Runner, build_steps
 from .tree import unflatten
 
@@ -41,14 +41,20 @@ class BoundMethod:
         self._call: Callable[[list[Any]], list[Any]] | None = None
         self._lock = threading.Lock()
 
-    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], session: Session) -> Any:
-        """Run on a session's state. A call that raises while it is bound or built changes nothing."""
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], state: State) -> Any:
+        """Run on a state. A call that raises while it is bound, built or checked changes nothing."""
         values = self.inputs.bind(args, kwargs)
+
+        def run(arrays: dict[str, mx.array]) -> list[Any]:
+            results = self._run(values, arrays)
+            self._check(results)
+            return results
+
         if self.update_names:
-            results = session.step(lambda state: self._run(values, state), self.update_names, self._new_state)
+            results = state.step(run, self.update_names, self._new_state)
         else:
-            results = self._run(values, session.arrays)
-        self._check(results)
+            with state.arrays() as arrays:
+                results = run(arrays)
         return unflatten(self.method.output_tree, results[: len(self.method.outputs)])
 
     def _new_state(self, results: list[Any]) -> list[mx.array]:
@@ -57,15 +63,18 @@ class BoundMethod:
 
     def _check(self, results: list[Any]) -> None:
         """Raise for the first of the program's conditions on data that does not hold. Waits for the device."""
-        for (_, message), held in zip(reversed(self.method.checks), reversed(results), strict=False):
-            if not held.item():
+        held = results[len(results) - len(self.method.checks) :]
+        mx.eval(held)
+        for (_, message), holds in zip(self.method.checks, held, strict=True):
+            if not holds.item():
                 raise InputError(f"a condition of the model does not hold: {message}")
 
     def inner_values(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], session: Session, count: int
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], state: State, count: int
     ) -> list[Any]:
         """The `count` values asked for as `extra`. Leaves the state as it is."""
-        results = self._run(self.inputs.bind(args, kwargs), session.arrays)
+        with state.arrays() as arrays:
+            results = self._run(self.inputs.bind(args, kwargs), arrays)
         end = len(results) - len(self.method.checks)
         return results[end - count : end]
 

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._export.verifier import SpecViolationError
 from torch.export import ExportedProgram, default_decompositions
 from torch.fx import Node
 
 from . import lowering
 from .branches import numbers_in_branches
-from .errors import UnsupportedOpError
+from .errors import ConversionError, UnsupportedOpError
 from .graph import functional_name, has_out, is_mutable, needed_nodes, plain_op, target_name
 from .origin import ORIGIN, unsupported_op
 
@@ -47,10 +48,22 @@ def prepare(program: ExportedProgram) -> ExportedProgram:
     subclassed = any(target_name(n.target) == SUBCLASSED for n in missing)
     if table or vmapped or updating or subclassed or not all(is_simple_mutation(n) for n in mutating):
         _refuse_reordering(mutating)
-        decomposed = numbers_in_branches(program).run_decompositions(table)
+        decomposed = _functional(numbers_in_branches(program), table)
         _remember_origins(decomposed, {n.name: n for n in nodes})
         return decomposed
     return program
+
+
+def _functional(program: ExportedProgram, table: dict[Any, Callable[..., Any]]) -> ExportedProgram:
+    """PyTorch's run_decompositions, which fails for some models that write to their buffers."""
+    try:
+        return program.run_decompositions(table)
+    except (AssertionError, SpecViolationError) as error:
+        raise ConversionError(
+            f"PyTorch cannot rewrite this model without in-place operations: {type(error).__name__}: {error}\n\n"
+            "What to try: register a buffer that the model writes to under one name only, and do not write one and "
+            "the same value to two buffers (write value.clone() to the second)."
+        ) from error
 
 
 def _refuse_reordering(mutating: list[Node]) -> None:

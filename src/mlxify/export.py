@@ -9,7 +9,6 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import mlx.core as mx
 import torch
 from torch.export import Dim, ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
@@ -18,11 +17,11 @@ from torch.utils import _pytree as pytree
 
 from . import lowering, torch_ops  # noqa: F401  (registers the custom torch ops)
 from .conditions import parameter_names
-from .convert_torch import torch_array
 from .decompose import prepare
 from .errors import ConversionError
-from .program import RANDOM_STATE, Graph, LinearDim, Method
+from .program import Graph, LinearDim, Method
 from .run import Program
+from .store import Store, tensor_place
 from .symbols import Symbols
 from .trace import Tracer
 from .tree import Tree
@@ -50,8 +49,10 @@ def convert(
     Raises UnsupportedOpError (all unsupported calls at once), ConversionError (torch.export refuses the model).
     """
     exported = model if isinstance(model, Mapping) else {"forward": model}
+    copies: dict[Any, torch.Tensor] = {}
     programs = {
-        name: export_module(item, args, kwargs, dynamic_shapes, dtype) for name, item in exported.items()
+        name: export_module(item, args, kwargs, dynamic_shapes, dtype, copies)
+        for name, item in exported.items()
     }
     prepared = {name: prepare(program) for name, program in programs.items()}
     graph, _ = record_methods(prepared)
@@ -84,7 +85,7 @@ def record_methods(
     watch: nodes of the (only) program whose values are wanted as well; returned as references.
     """
     methods: dict[str, Method] = {}
-    store = _WeightStore()
+    store = Store(programs)
     watched: list[Any] = []
     for name, program in programs.items():
         methods[name], watched = _record(program, name, store, watch)
@@ -99,8 +100,12 @@ def export_module(
     kwargs: dict[str, Any] | None = None,
     dynamic_shapes: Any = None,
     dtype: str | None = None,
+    copies: dict[Any, torch.Tensor] | None = None,
 ) -> ExportedProgram:
-    """`torch.export.export`, with errors that say what to try."""
+    """`torch.export.export`, with errors that say what to try.
+
+    copies: tensors in the dtype wanted, by the place of the originals, so that methods share them as before.
+    """
     if isinstance(model, ExportedProgram):
         if dtype is None:
             return model
@@ -111,7 +116,7 @@ def export_module(
         if dtype not in CONVERTIBLE:
             raise ConversionError(f"dtype={dtype!r}: convert to one of {', '.join(CONVERTIBLE)}")
         wanted = getattr(torch, dtype)
-        model = copy.deepcopy(model).to(wanted)
+        model = _in_dtype(model, wanted, {} if copies is None else copies)
         args, kwargs = pytree.tree_map_only(
             torch.Tensor, lambda t: t.to(wanted) if t.is_floating_point() else t, (args, kwargs)
         )
@@ -124,6 +129,22 @@ def export_module(
             "branches on tensor values); mark changing sizes with dynamic_shapes; replace data-dependent branches by "
             "torch.where or torch.cond; then pass the ExportedProgram to mlxify.convert."
         ) from error
+
+
+def _in_dtype(model: torch.nn.Module, dtype: torch.dtype, copies: dict[Any, torch.Tensor]) -> torch.nn.Module:
+    """A copy of the model with its floating-point parameters and buffers in another dtype."""
+    memo: dict[int, Any] = {}
+    for name, tensor in (
+        *model.named_parameters(remove_duplicate=False),
+        *model.named_buffers(remove_duplicate=False),
+    ):
+        place = tensor_place(name, tensor)
+        if place not in copies:
+            new = tensor.detach().to(dtype if tensor.is_floating_point() else tensor.dtype, copy=True)
+            is_parameter = isinstance(tensor, torch.nn.Parameter)
+            copies[place] = torch.nn.Parameter(new, tensor.requires_grad) if is_parameter else new
+        memo[id(tensor)] = copies[place]
+    return copy.deepcopy(model, memo)
 
 
 def dynamic_shapes_of(program: ExportedProgram) -> Any:
@@ -159,48 +180,10 @@ def dynamic_shapes_of(program: ExportedProgram) -> Any:
     return dict(zip(parameter_names(program), (*args, *kwargs.values()), strict=True))
 
 
-class _WeightStore:
-    """Weights and state of all methods; a tensor that two names or two methods share is stored once."""
-
-    def __init__(self) -> None:
-        self.weights: dict[str, mx.array] = {}
-        self.state: dict[str, mx.array] = {}
-        self._names: dict[Any, str] = {}
-
-    def add(self, method: Method, tracer: Tracer, prefix: str) -> None:
-        for number, name in list(method.weights.items()):
-            if name.startswith("literal."):
-                array = tracer.recorder.literals[int(name.split(".")[1])]
-                stored = f"{prefix}.{name}"
-                self.weights[stored] = array
-                method.weights[number] = stored
-            else:
-                method.weights[number] = self._add_tensor(name, tracer.weights[name])
-        for name, tensor in tracer.state.items():
-            self.state.setdefault(name, torch_array(tensor))
-        if RANDOM_STATE in method.updates:
-            self.state.setdefault(RANDOM_STATE, mx.random.key(0))
-
-    def _add_tensor(self, name: str, tensor: torch.Tensor) -> str:
-        key = (
-            (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
-            if tensor.numel()
-            else name
-        )
-        known = self._names.get(key)
-        if known is not None:
-            return known
-        if name in self.weights:
-            raise ConversionError(f"two methods have different weights of the name {name!r}")
-        self._names[key] = name
-        self.weights[name] = torch_array(tensor)
-        return name
-
-
 def _record(
-    program: ExportedProgram, name: str, store: _WeightStore, watch: Sequence[Node]
+    program: ExportedProgram, name: str, store: Store, watch: Sequence[Node]
 ) -> tuple[Method, list[Any]]:
-    tracer = Tracer(program, name)
+    tracer = Tracer(program, name, store.state_of[name])
     method, watched = tracer.run(watch)
     in_spec, out_spec = program.call_spec.in_spec, program.call_spec.out_spec
     leaves: list[Tree] = []
@@ -212,7 +195,7 @@ def _record(
     method.input_tree = build_tree(in_spec, leaves)
     method.parameters = parameter_names(program)
     method.output_tree = build_tree(out_spec, [("leaf", i) for i in range(out_spec.num_leaves)])
-    store.add(method, tracer, name)
+    store.add(method, tracer)
     return method, watched
 
 

@@ -68,6 +68,8 @@ def load(path: str | os.PathLike[str], methods: list[str] | None = None) -> Grap
         if unknown:
             raise ProgramError(f"{path.name} has no method {unknown[0]!r}; it has {', '.join(graph.methods)}")
         graph.methods = {name: graph.methods[name] for name in methods}
+        kept = {name for m in graph.methods.values() for name in (*m.state.values(), *m.updates)}
+        graph.state = {name: array for name, array in graph.state.items() if name in kept}
     used = {name for m in graph.methods.values() for name in m.weights.values()}
     graph.weights = {name: array for name, array in graph.weights.items() if name in used}
     verify(graph)

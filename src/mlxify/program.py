@@ -38,7 +38,9 @@ RANDOM_STATE = "random.key"
 
 RESERVED = frozenset(
     [
+        "bound_method",
         "compile",
+        "default_method",
         "export_mlxfn",
         "graph",
         "load_state",
@@ -50,6 +52,7 @@ RESERVED = frozenset(
         "session",
         "state",
         "summary",
+        "watch",
     ]
 )
 """Names of mlxify.Program that no method may have."""

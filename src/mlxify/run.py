@@ -77,7 +77,7 @@ class Program:
     def watch(self, args: tuple[Any, ...], kwargs: dict[str, Any], values: list[Any]) -> list[Any]:
         """Run `forward` and return some of its inner values, by reference (see mlxify.check)."""
         bound = BoundMethod(self.graph, self.graph.methods[self.default_method()], False, extra=values)
-        return bound.inner_values(args, kwargs, self._session, len(values))
+        return bound.inner_values(args, kwargs, self._session._state, len(values))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the program to one safetensors file, complete or not at all."""

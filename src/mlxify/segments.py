@@ -7,6 +7,7 @@ from the same set, so they are remembered beside the trace.
 from __future__ import annotations
 
 import functools
+import threading
 import warnings
 from collections import OrderedDict
 from typing import Any
@@ -78,22 +79,23 @@ class Segment:
         steps = build_steps(instrs, {*inner, *results})
         self.run = Runner(size, inner, [*self.arrays_in, *self.numbers_in], results, steps)
         self.traces: OrderedDict[Any, tuple[Any, list[Any]]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def __call__(self, slots: list[Any]) -> None:
         arrays = [slots[n] for n in self.arrays_in]
         numbers = [slots[n] for n in self.numbers_in]
         key = (tuple(a.shape for a in arrays), tuple((type(n), n) for n in numbers))
-        trace = self.traces.get(key)
-        if trace is None:
-            trace = self.traces[key] = self._trace(numbers)
-            if len(self.traces) > MAX_TRACES:
-                self.traces.popitem(last=False)
-        else:
-            self.traces.move_to_end(key)
-        compiled, host = trace
-        for number, value in zip(self.arrays_out, compiled(arrays), strict=True):
-            slots[number] = value
-        for number, value in zip(self.numbers_out, host, strict=True):
+        with self._lock:  # two sessions in two threads have their traces in common
+            trace = self.traces.get(key)
+            if trace is None:
+                trace = self.traces[key] = self._trace(numbers)
+                if len(self.traces) > MAX_TRACES:
+                    self.traces.popitem(last=False)
+            else:
+                self.traces.move_to_end(key)
+            compiled, host = trace
+            results = [*compiled(arrays), *host]
+        for number, value in zip([*self.arrays_out, *self.numbers_out], results, strict=True):
             slots[number] = value
 
     def _trace(self, numbers: list[Any]) -> tuple[Any, list[Any]]:

@@ -4,42 +4,38 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 
 from .errors import ProgramError
-from .files import write_whole
+from .files import read_arrays, write_whole
 from .program import DTYPE_NAMES, RANDOM_STATE
 
 if TYPE_CHECKING:
     from .run import Program
 
+STATE_FORMAT = "mlxify-state"
 
-class Session:
-    """A state over a program's weights. Call it like the program; one thread at a time gets the state."""
 
-    def __init__(self, program: Program, initial: dict[str, mx.array]) -> None:
-        self._program, self._initial = program, initial
+class State:
+    """Named arrays that calls read and replace, one call at a time."""
+
+    def __init__(self, initial: dict[str, mx.array]) -> None:
+        self.initial = initial
+        self._arrays = dict(initial)
         self._lock = threading.RLock()
-        self._lost: str = ""
-        self.arrays = dict(initial)
+        self._lost = ""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the method `forward` (or the only one) on this state."""
-        return self._program.bound_method(self._program.default_method())(args, kwargs, self)
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        methods = self._program.graph.methods if not name.startswith("_") else {}
-        if name not in methods:
-            raise AttributeError(f"there is no method {name!r}; this program has {', '.join(methods)}")
-        return lambda *args, **kwargs: self._program.bound_method(name)(args, kwargs, self)
-
-    @property
-    def state(self) -> dict[str, mx.array]:
-        """The arrays by name. A copy of the dict: change the state with calls, reset or load_state."""
-        return dict(self.arrays)
+    @contextmanager
+    def arrays(self) -> Iterator[dict[str, mx.array]]:
+        """All arrays, complete for as long as the block lasts."""
+        with self._lock:
+            if self._lost:
+                raise ProgramError(f"the state of this session was lost ({self._lost}); call reset()")
+            yield self._arrays
 
     def step(
         self,
@@ -49,50 +45,75 @@ class Session:
     ) -> list[Any]:
         """Run a call that replaces the arrays `names`.
 
-        The old arrays are let go of before the new ones are computed, so that MLX can update them in place. Errors
-        of shape and dtype appear before that and leave the state as it was; an error while computing loses it.
+        The old arrays are let go of before the new ones are computed, so that MLX can update them in place. What
+        `run` raises, above all errors of shape and dtype, appears before that and leaves the state as it was; an
+        error while computing loses it.
         """
-        with self._lock:
-            if self._lost:
-                raise ProgramError(f"the state of this session was lost ({self._lost}); call reset()")
-            results = run(self.arrays)
-            for name in names:
-                del self.arrays[name]
+        with self.arrays() as arrays:
+            results = run(arrays)
             try:
+                for name in names:
+                    del arrays[name]
                 mx.eval([r for r in results if isinstance(r, mx.array)])
+                arrays.update(zip(names, new_state(results), strict=True))
             except BaseException as error:
                 self._lost = f"a call failed while it was computed: {type(error).__name__}: {error}"
                 raise
-            self.arrays.update(zip(names, new_state(results), strict=True))
             return results
+
+    def restore(self, arrays: dict[str, mx.array]) -> None:
+        """Begin from these arrays."""
+        with self._lock:
+            self._arrays, self._lost = dict(arrays), ""
+
+
+class Session:
+    """A state over a program's weights. Call it like the program; one thread at a time gets the state."""
+
+    def __init__(self, program: Program, initial: dict[str, mx.array]) -> None:
+        self._program, self._state = program, State(initial)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the method `forward` (or the only one) on this state."""
+        return self._program.bound_method(self._program.default_method())(args, kwargs, self._state)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        methods = self._program.graph.methods if not name.startswith("_") else {}
+        if name not in methods:
+            raise AttributeError(f"there is no method {name!r}; this program has {', '.join(methods)}")
+        return lambda *args, **kwargs: self._program.bound_method(name)(args, kwargs, self._state)
+
+    @property
+    def state(self) -> dict[str, mx.array]:
+        """The arrays by name. A copy of the dict: change the state with calls, reset or load_state."""
+        with self._state.arrays() as arrays:
+            return dict(arrays)
 
     def reset(self) -> None:
         """Put the initial state back."""
-        with self._lock:
-            self.arrays, self._lost = dict(self._initial), ""
+        self._state.restore(self._state.initial)
 
     def seed(self, seed: int) -> None:
         """Start the random numbers anew."""
-        with self._lock:
-            if RANDOM_STATE in self._initial:
-                self.arrays[RANDOM_STATE] = mx.random.key(seed)
+        if RANDOM_STATE in self._state.initial:
+            with self._state.arrays() as arrays:
+                arrays[RANDOM_STATE] = mx.random.key(seed)
 
     def save_state(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a safetensors file, complete or not at all."""
-        with self._lock:
-            write_whole(path, self.arrays or {"empty": mx.zeros((0,))}, {"format": "mlxify-state"})
+        with self._state.arrays() as arrays:
+            write_whole(path, arrays or {"empty": mx.zeros((0,))}, {"format": STATE_FORMAT})
 
     def load_state(self, path: str | os.PathLike[str]) -> None:
         """Read a state that save_state wrote for this program. Raises ProgramError when it does not fit."""
-        from .files import read_arrays
-
         arrays, metadata = read_arrays(path)
-        if metadata.get("format") != "mlxify-state":
+        if metadata.get("format") != STATE_FORMAT:
             raise ProgramError(f"{path} is not a state file of mlxify")
-        for name, initial in self._initial.items():
+        for name, initial in self._state.initial.items():
             array = arrays.get(name)
             if array is None or array.shape != initial.shape or array.dtype != initial.dtype:
                 wanted = f"{DTYPE_NAMES[initial.dtype]}{list(initial.shape)}"
                 raise ProgramError(f"{path} does not fit this program: it should hold {name!r}, {wanted}")
-        with self._lock:
-            self.arrays, self._lost = {name: arrays[name] for name in self._initial}, ""
+        loaded = {name: arrays[name] for name in self._state.initial}
+        mx.eval(list(loaded.values()))  # read now, lest the file is another one by the next call
+        self._state.restore(loaded)

@@ -52,7 +52,8 @@ class Subgraph:
 class Tracer:
     """Records the graph of one ExportedProgram as a Method."""
 
-    def __init__(self, program: ExportedProgram, name: str) -> None:
+    def __init__(self, program: ExportedProgram, name: str, state: Iterable[str] = ()) -> None:
+        """state: tensors that other methods write to, and that this one therefore reads anew in every call."""
         self.program, self.name = program, name
         self.signature = program.graph_signature
         self.symbols = Symbols(program)
@@ -65,9 +66,7 @@ class Tracer:
         self._sources: dict[Source, int] = {}
         self._constants = constants_of(program)
         self.fused: dict[Node, Match] = {}
-        self._mutated = {
-            spec.target for spec in self.signature.output_specs if spec.kind.name in STATE_UPDATES
-        }
+        self._mutated = written_tensors(program) | set(state)
 
     def run(self, watch: Sequence[Node] = ()) -> tuple[Method, list[Any]]:
         """Record everything that an output needs; also return references to the values of the nodes in `watch`.
@@ -407,6 +406,12 @@ class Tracer:
     def _source(self, node: Node) -> int:
         source = node_source(node)
         return self._sources.setdefault(source, len(self._sources))
+
+
+def written_tensors(program: ExportedProgram) -> set[str]:
+    """The names of the tensors to which a program writes."""
+    specs = program.graph_signature.output_specs
+    return {str(spec.target) for spec in specs if spec.kind.name in STATE_UPDATES}
 
 
 def _values(bound: Any, env: dict[Node, Any]) -> Any:
