@@ -138,6 +138,7 @@ LAYOUTS: dict[str, Layout] = {
     "strided": (lambda t: t.repeat_interleave(2, -1), lambda b: b[..., ::2]),
     "offset": (lambda t: torch.cat([t[:1], t]), lambda b: b[1:] if b.shape[0] else b),
     "reversed": (lambda t: t.flip(0), lambda b: b.flip(0)),
+    "channels_last": (lambda t: t.movedim(1, -1).contiguous(), lambda b: b.movedim(-1, 1)),
     "expanded": (lambda t: t[:1].contiguous(), lambda b: b.expand(3, *b.shape[1:])),
 }
 """`expanded` alone changes the values: three times the first row."""
@@ -145,10 +146,14 @@ LAYOUTS: dict[str, Layout] = {
 
 def layouts(tensor: torch.Tensor) -> Strategy:
     """The names of layouts that this tensor can have."""
-    if not tensor.dim():
-        return st.just("plain")
-    names = [n for n in LAYOUTS if n != "expanded" or tensor.shape[0] == 3]
-    return st.sampled_from(names)
+    return st.sampled_from([name for name in LAYOUTS if fits(name, tensor)])
+
+
+def fits(layout: str, tensor: torch.Tensor) -> bool:
+    """Whether this tensor can have a layout."""
+    if layout == "expanded":
+        return tensor.dim() > 0 and tensor.shape[0] == 3
+    return layout == "plain" or tensor.dim() >= (3 if layout == "channels_last" else 1)
 
 
 __all__ = [
@@ -167,6 +172,7 @@ __all__ = [
     "axis",
     "broadcastable",
     "elements",
+    "fits",
     "integers_below",
     "layouts",
     "maybe",

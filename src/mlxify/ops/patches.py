@@ -10,7 +10,7 @@ from ..isa import Array, Int, instruction
 from ..lowering import HALVES, lowers
 from .pad import pad
 from .shape import MAX_SIZE, check_sizes, expand_dims, product, reshape, squeeze, transpose
-from .slicing import as_strided
+from .slicing import as_strided, laid_over
 
 MAX_OVERLAP = 4096
 """Windows that may share one element."""
@@ -80,9 +80,7 @@ def window_view(
         strides[a] *= s
     if 0 in shape or x.size == 0:
         return mx.zeros([*shape, *kernel], x.dtype)
-    sizes, steps = [*shape, *kernel], [*strides, *inner]
-    # The step of an axis of one element may be anything, MLX wants 32 bits of it.
-    return mx.as_strided(x, sizes, [s if n > 1 else 0 for n, s in zip(sizes, steps, strict=True)])
+    return laid_over(x, [*shape, *kernel], [*strides, *inner])
 
 
 def window_count(n: int, k: int, stride: int, dilation: int) -> int:
