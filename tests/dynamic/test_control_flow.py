@@ -1,19 +1,23 @@
-"""Control flow: cond, while_loop, map, scan and associative_scan as models use them, nested and over weights."""
+"""Control flow: cond and while_loop as models use them, nested and over weights; what is not taken is not computed."""
 
+from dataclasses import replace
+
+import pytest
 import torch
 from torch import nn
-from torch._higher_order_ops import associative_scan, scan, while_loop
-from torch._higher_order_ops import map as hop_map
+from torch._higher_order_ops import while_loop
 from torch.export import Dim
 
-from tests.ops.harness import Case, check, params
+import mlxify
+from mlxify.isa import INSTRUCTIONS
+from mlxify.run import Program
+from tests.ops.harness import Case, _Function, check, compare, params
 
 from .rows import randn
 
 X, Y = randn(4, 3), randn(4, 3, seed=1)
 UP, DOWN = torch.ones(4, 3), -torch.ones(4, 3)
 YES, NO = torch.tensor(True), torch.tensor(False)
-ROWS = randn(6, 3, seed=2)
 N = Dim("n", min=1, max=30)
 
 
@@ -79,8 +83,24 @@ def of_sizes(x):
     )
 
 
+def scaled_and_written(x):
+    y = x * torch.tensor([1.0, 2, 3])
+    y[0] = 5
+    return y
+
+
+def written(x):
+    def yes(x):
+        y = x.clone()
+        y[0] = 5
+        y[:, 1] += 1
+        return y
+
+    return torch.cond(x.sum() > 0, yes, lambda x: x * 2, (x,))
+
+
 CONDS = [
-    Case("one result", lambda x: if_positive(x, lambda x: x + 1, lambda x: x - 1, x), (UP,), also=((DOWN,), (X,)), compiled=True, decomposed=True),
+    Case("one result", lambda x: if_positive(x, lambda x: x + 1, lambda x: x - 1, x), (UP,), also=((DOWN,), (X,)), compiled=True),
     Case("a bool as the predicate", lambda p, x: torch.cond(p, lambda x: x.sin(), lambda x: x.cos(), (x,)), (YES, X), also=((NO, X),)),
     Case("a predicate of one element", lambda p, x: torch.cond(p, lambda x: x.sin(), lambda x: x.cos(), (x,)), (YES.reshape(1), X), also=((NO.reshape(1), X),)),
     Case("a pytree of results", pytrees, (X, Y), also=((X - 9, Y), (X + 9, Y)), compiled=True),
@@ -91,7 +111,7 @@ CONDS = [
     Case("half precision", lambda x: if_positive(x, lambda x: x.exp(), lambda x: x.softmax(1), x), (UP.half(),), also=((DOWN.half(),),)),
     Case("no operands", lambda x: torch.cond(x.sum() > 0, lambda: x * 2, lambda: x * 3, ()), (UP,), also=((DOWN,),)),
     Case("a closure over values", lambda x, y: torch.cond(x.sum() > 0, lambda x: x * y, lambda x: x - y.sum(), (x,)), (UP, Y), also=((DOWN, Y),)),
-    Case("parameters", Gate(), (UP,), also=((DOWN,), (X,)), compiled=True, decomposed=True),
+    Case("parameters", Gate(), (UP,), also=((DOWN,), (X,)), compiled=True),
     Case("nested", NestedGate(), (UP,), also=((DOWN,), (X,), (-X,), (DOWN * 0.1,)), compiled=True),
     Case("one after another", lambda x: if_positive(if_positive(x, lambda x: x - 3, lambda x: x + 3, x), lambda x: x * 2, lambda x: x * 3, x), (UP,), also=((DOWN,),)),
     Case("by the shape", by_shape, (randn(5),), dynamic=({0: N},), also=((randn(4),), (randn(30),), (randn(1),))),
@@ -99,6 +119,18 @@ CONDS = [
     Case("of sizes", of_sizes, (randn(5),), dynamic=({0: N},), also=((torch.ones(4),), (-torch.ones(30),), (torch.ones(1),))),
     Case("results of dynamic size", lambda x: if_positive(x, lambda x: x.repeat(2), lambda x: torch.cat([x, x + 1]), x), (randn(5),), dynamic=({0: N},), also=((torch.ones(4),), (-torch.ones(30),))),
     Case("the same branches twice", lambda x: [if_positive(v, lambda v: v.exp(), lambda v: v.abs(), v) for v in (x, x * 1)], (X,), also=((-UP,),)),
+    Case("results of two sizes", lambda x: if_positive(x, lambda x: x[:2] * 1, lambda x: x[:3] * 1, x).sum(0), (UP,), also=((DOWN,),), compiled=True),
+    Case("as many rows or twice", lambda x: if_positive(x, lambda x: x + 0, lambda x: torch.cat([x, x]), x) * 2, (torch.ones(5),), dynamic=({0: N},), also=((torch.ones(9),), (-torch.ones(9),))),
+    Case("numbers", lambda x: x + torch.cond(x.sum() > 0, lambda x: 3, lambda x: 4, (x,)), (UP,), also=((DOWN,),)),
+    Case("a number as a size", lambda x: torch.zeros(torch.cond(x.sum() > 0, lambda x: 3, lambda x: 4, (x,))) + 1, (UP,), also=((DOWN,),)),
+    Case("an item in a branch", lambda x, i: torch.cond(x.sum() > 0, lambda x, i: x + i.item(), lambda x, i: x - 1, (x, i)), (UP, torch.tensor(4)), also=((DOWN, torch.tensor(4)),)),
+    Case("an item as the predicate", lambda x, i: torch.cond(i.item() > 3, lambda x: x + 1, lambda x: x - 1, (x,)), (UP, torch.tensor(4)), also=((UP, torch.tensor(2)),)),
+    Case("nonzero in a branch", lambda x: if_positive(x, lambda x: x.nonzero().sum(), lambda x: x.argmax(), x), (UP,), also=((DOWN,),)),
+    Case("an index that only one branch allows", lambda x, i: torch.cond(x.sum() > 0, lambda x, i: x[i], lambda x, i: x * 2, (x, i)), (UP, torch.tensor([0, 1, 2, 3])), also=((DOWN, torch.tensor([9, 9, 9, 9])),)),
+    Case("a number written", written, (UP,), also=((DOWN,),)),
+    Case("constants", lambda x: if_positive(x, lambda x: x * torch.tensor([1.0, 2, 3]) + torch.tensor(2), lambda x: x * 2, x), (UP,), also=((DOWN,),)),
+    Case("constants and writes", lambda x: if_positive(x, scaled_and_written, lambda x: x * 2, x), (UP,), refused="a constant tensor inside a branch or loop"),
+    Case("dropout in training form", lambda x: if_positive(x, lambda x: nn.functional.dropout(x, 0.5, True), lambda x: x * 2, x), (UP,), refused="random numbers inside a branch or loop"),
     Case("an unused result", lambda x: if_positive(x, lambda x: (x + 1, x + 2), lambda x: (x - 1, x - 2), x)[1], (UP,), also=((DOWN,),)),
 ]  # fmt: skip
 
@@ -159,7 +191,7 @@ def greedy(logits):
 
 COUNT = torch.tensor(0)
 LOOPS = [
-    Case("a counter", lambda x: while_loop(lambda i, x: i < 4, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x)), (X,), compiled=True, decomposed=True),
+    Case("a counter", lambda x: while_loop(lambda i, x: i < 4, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x)), (X,), compiled=True),
     Case("an int as the counter", lambda x: while_loop(lambda i, x: i < 4, lambda i, x: (i + 1, x + i), (0, x))[1], (X,)),
     Case("no round", lambda x: while_loop(lambda x: x.sum() > 100, lambda x: (x + 1,), (x,)), (X,)),
     Case("on data", lambda x: while_loop(lambda x: x.sum() < 100, lambda x: (x + 1,), (x,)), (X,), also=((X * 90,),)),
@@ -169,130 +201,11 @@ LOOPS = [
     Case("a closure over a tensor", lambda x, y: while_loop(lambda x: x.sum() < y.abs().sum() * 9, lambda x: (x + y.abs(),), (x,)), (X, Y)),
     Case("parameters", Recurrence(), (randn(3, seed=9), torch.tensor(6)), also=((randn(3, seed=8), torch.tensor(1)), (randn(3, seed=8) * 0.001, torch.tensor(5))), compiled=True),
     Case("nested", nested_loops, (X,)),
-    Case("cond inside", loop_with_cond, (torch.tensor(6), X), also=((torch.tensor(27), X), (torch.tensor(1), X)), decomposed=True),
+    Case("cond inside", loop_with_cond, (torch.tensor(6), X), also=((torch.tensor(27), X), (torch.tensor(1), X))),
     Case("inside cond", cond_with_loop, (UP * 9,), also=((DOWN,),)),
     Case("a buffer filled", greedy, (randn(6, 5),)),
     Case("dynamic sizes", lambda x: while_loop(lambda i, x: i < x.shape[0], lambda i, x: (i + 1, x.roll(1) + i), (torch.tensor(0), x)), (randn(5),), dynamic=({0: N},), also=((randn(1),), (randn(9),))),
     Case("half precision", lambda x: while_loop(lambda i, x: i < 9, lambda i, x: (i + 1, x * 1.01), (torch.tensor(0), x)), (X.bfloat16(),)),
-]  # fmt: skip
-
-
-class Mapped(nn.Module):
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(4)
-        self.layer = nn.Sequential(nn.Linear(3, 8), nn.GELU(), nn.Linear(8, 2))
-
-    def forward(self, xs, bias):
-        return hop_map(lambda x, b: self.layer(x) + b, xs, bias)
-
-
-def map_tree(x, y):
-    return hop_map(
-        lambda d: {"sum": d["x"] + d["y"], "out": (d["x"].outer(d["y"]), d["y"].max())}, {"x": x, "y": y}
-    )
-
-
-MAPS = [
-    Case("rows", lambda x: hop_map(lambda r: r.cumsum(0) / r.norm(), x), (ROWS,), compiled=True, decomposed=True),
-    Case("one row", lambda x: hop_map(lambda r: r * 2, x), (ROWS[:1],)),
-    Case("scalars", lambda x: hop_map(lambda r: r * 2 + 1, x), (ROWS[:, 0].contiguous(),)),
-    Case("a shared tensor", lambda x, y: hop_map(lambda r, y: y @ r, x, y), (ROWS, X)),
-    Case("a closure", lambda x, y: hop_map(lambda r: y @ r, x), (ROWS, X)),
-    Case("parameters", Mapped(), (ROWS, randn(2)), compiled=True),
-    Case("pytrees", map_tree, (ROWS, ROWS + 1)),
-    Case("several results", lambda x: hop_map(lambda r: (r.sum(), r.argmax(), r > 0), x), (ROWS,)),
-    Case("a cond inside", lambda x: hop_map(lambda r: torch.cond(r.sum() > 0, lambda r: r + 1, lambda r: r - 1, (r,)), x), (ROWS,)),
-    Case("nested", lambda x: hop_map(lambda r: hop_map(lambda e: e.exp() + 1, r), x), (ROWS,)),
-    Case("a dynamic count", lambda x: hop_map(lambda r: r.softmax(0), x), (ROWS,), dynamic=({0: N},), also=((ROWS[:1],), (randn(30, 3),))),
-    Case("a dynamic row", lambda x: hop_map(lambda r: r - r.shape[0], x), (ROWS,), dynamic=({1: N},), also=((ROWS[:, :1],), (randn(6, 30),))),
-]  # fmt: skip
-
-
-class RNN(nn.Module):
-    """An LSTM over the rows, spelled out with a cell."""
-
-    def __init__(self, **options):
-        super().__init__()
-        torch.manual_seed(5)
-        self.cell, self.out, self.options = nn.LSTMCell(3, 4), nn.Linear(4, 2), options
-
-    def forward(self, xs, h, c):
-        def step(state, x):
-            h, c = self.cell(x, state)
-            return (h, c), self.out(h)
-
-        return scan(step, (h, c), xs, **self.options)
-
-
-def running(carry, x):
-    return carry * 0.5 + x, carry - x
-
-
-def tree_scan(init, xs):
-    def step(c, x):
-        return {"n": c["n"] + 1, "s": c["s"] + x["a"]}, {"d": x["a"] - x["b"], "n": c["n"].clone()}
-
-    return scan(step, {"n": torch.tensor(0), "s": init}, {"a": xs, "b": xs * xs})
-
-
-SCANS = [
-    Case("carried and rows", lambda c, x: scan(running, c, x), (ROWS[0].clone(), ROWS), compiled=True),
-    Case("reverse", lambda c, x: scan(running, c, x, reverse=True), (ROWS[0].clone(), ROWS), compiled=True),
-    Case("another dim", lambda c, x: scan(running, c, x, dim=1), (ROWS[:, 0].clone(), ROWS)),
-    Case("another dim, reverse", lambda c, x: scan(running, c, x, dim=-1, reverse=True), (ROWS[:, 0].clone(), ROWS)),
-    Case("one row", lambda c, x: scan(running, c, x), (ROWS[0].clone(), ROWS[:1])),
-    Case("pytrees", tree_scan, (ROWS[0].clone(), ROWS)),
-    Case("several xs", lambda c, x, y: scan(lambda c, v: (c + v[0] @ v[1], c.clone()), c, (x, y)), (torch.tensor(0.0), ROWS, ROWS + 1)),
-    Case("parameters", RNN(), (randn(6, 2, 3), torch.zeros(2, 4), torch.zeros(2, 4)), compiled=True),
-    Case("parameters, reverse, batch first", RNN(dim=1, reverse=True), (randn(2, 6, 3), torch.zeros(2, 4), torch.zeros(2, 4))),
-    Case("a closure", lambda c, x, w: scan(lambda c, r: (torch.tanh(w @ c + r), c.clone()), c, x), (ROWS[0].clone(), ROWS, randn(3, 3))),
-    Case("a cond inside", lambda c, x: scan(lambda c, r: (torch.cond(r.sum() > 0, lambda c, r: c + r, lambda c, r: c - r, (c, r)), r * 2), c, x), (ROWS[0].clone(), ROWS)),
-    Case("inside cond", lambda c, x: torch.cond(x.sum() > 0, lambda c, x: scan(running, c, x)[1], lambda c, x: x + c, (c, x)), (ROWS[0].clone(), ROWS), also=((ROWS[0].clone(), ROWS.abs()), (ROWS[0].clone(), -ROWS.abs()))),
-    Case("nested", lambda c, x: scan(lambda c, r: (c + r, scan(lambda a, e: (a + e, a * e), c.sum(), r)[1]), c, x), (ROWS[0].clone(), ROWS)),
-    Case("a dynamic length", lambda c, x: scan(running, c, x), (ROWS[0].clone(), ROWS), dynamic=(None, {0: N}), also=((ROWS[0].clone(), ROWS[:1]), (ROWS[0].clone(), randn(30, 3)))),
-    Case("integers", lambda c, x: scan(lambda c, r: ((c * 31 + r) % 1000, c.clone()), c, x), (torch.tensor(7), torch.arange(9))),
-]  # fmt: skip
-
-
-def linear_recurrence(a, b):
-    """h[i] = a[i] h[i-1] + b[i], as state space models have it."""
-    return associative_scan(lambda p, q: (q[0] * p[0], q[0] * p[1] + q[1]), (a, b), 0, combine_mode="generic")
-
-
-class Ssm(nn.Module):
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(6)
-        self.decay, self.inp, self.out = nn.Parameter(torch.rand(3)), nn.Linear(3, 3), nn.Linear(3, 2)
-
-    def forward(self, x):
-        gate = torch.sigmoid(self.decay).expand_as(x)
-        _, h = associative_scan(
-            lambda p, q: (q[0] * p[0], q[0] * p[1] + q[1]), (gate, self.inp(x)), 0, combine_mode="generic"
-        )
-        return self.out(h)
-
-
-def generic(fn, **options):
-    return lambda x: associative_scan(
-        fn, x, options.get("dim", 0), reverse=options.get("reverse", False), combine_mode="generic"
-    )
-
-
-ASSOCIATIVE = [
-    Case("sum", generic(torch.add), (ROWS,), compiled=True, decomposed=True),
-    Case("product, reverse", generic(torch.mul, reverse=True), (ROWS,)),
-    Case("maximum along another dim", generic(torch.maximum, dim=1), (ROWS,)),
-    Case("along the last dim, reverse", generic(torch.add, dim=-1, reverse=True), (ROWS,)),
-    Case("one row", generic(torch.add), (ROWS[:1],)),
-    Case("two rows", generic(torch.add), (ROWS[:2],)),
-    Case("not commutative", generic(lambda a, b: b), (ROWS,)),
-    Case("matrices", generic(lambda a, b: b @ a), (randn(7, 2, 2),), tolerance=(1e-4, 1e-5)),  # 7 products in another order
-    Case("a pytree", lambda x: associative_scan(lambda a, b: {"s": a["s"] + b["s"], "m": torch.maximum(a["m"], b["m"])}, {"s": x, "m": x * 2}, 0, combine_mode="generic"), (ROWS,)),
-    Case("a recurrence", linear_recurrence, (torch.rand(9, 3), randn(9, 3))),
-    Case("a model", Ssm(), (randn(9, 3),), compiled=True),
-    Case("integers", generic(torch.add), (torch.arange(8).reshape(4, 2),)),
 ]  # fmt: skip
 
 
@@ -306,16 +219,99 @@ def test_while_loop(case, tmp_path):
     check(case, tmp_path)
 
 
-@params(MAPS)
-def test_map(case, tmp_path):
-    check(case, tmp_path)
+class EarlyExit(nn.Module):
+    """A classifier of two halves: the second only runs where the first is not sure."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(7)
+        self.first, self.head = nn.Sequential(nn.Linear(8, 16), nn.GELU()), nn.Linear(16, 4)
+        self.second = nn.Sequential(
+            *(nn.Sequential(nn.Linear(16, 16), nn.LayerNorm(16), nn.GELU()) for _ in range(6))
+        )
+        self.last = nn.Linear(16, 4)
+
+    def forward(self, x):
+        h = self.first(x)
+        early = self.head(h)
+        sure = early.softmax(-1).amax(-1).min() > 0.5
+        return torch.cond(
+            sure, lambda h, early: early * 1, lambda h, early: self.last(self.second(h)), (h, early)
+        )
 
 
-@params(SCANS)
-def test_scan(case, tmp_path):
-    check(case, tmp_path)
+def counted(monkeypatch):
+    """The instructions that programs bound from now on run, by name, in order."""
+    ran = []
+
+    def counting(name, fn):
+        return lambda *args: (ran.append(name), fn(*args))[1]
+
+    for name, schema in list(INSTRUCTIONS.items()):
+        monkeypatch.setitem(INSTRUCTIONS, name, replace(schema, fn=counting(name, schema.fn)))
+    return ran
 
 
-@params(ASSOCIATIVE)
-def test_associative_scan(case, tmp_path):
-    check(case, tmp_path)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_skipped_half_of_an_early_exit_is_not_run(compiled, monkeypatch):
+    model = EarlyExit().eval()
+    graph = mlxify.convert(model, (randn(1, 8),)).graph
+    program = Program(graph, compile=compiled)
+    sure, unsure = randn(1, 8, seed=3) * 30, randn(1, 8, seed=3) * 0.01
+    with torch.no_grad():
+        expected = [model(x) for x in (sure, unsure)]
+    compare([program(sure), program(unsure)], expected)
+    ran = counted(monkeypatch)
+    program = Program(graph, compile=compiled)
+    counts = []
+    for x, wanted in zip((sure, unsure, sure), (*expected, expected[0]), strict=True):
+        ran.clear()
+        compare(program(x), wanted)
+        counts.append(ran.count("layer_norm"))
+    assert counts == [0, 6, 0]
+
+
+def test_a_branch_not_taken_cannot_fail():
+    """Its check of data holds only where it is taken."""
+
+    def model(x, i):
+        def pick(x, i):
+            k = i.item()
+            torch._check(k >= 0)
+            torch._check(k < 4)
+            return x.select(0, k) * 1
+
+        return torch.cond(x.sum() > 0, pick, lambda x, i: x.sum(0), (x, i))
+
+    program = mlxify.convert(_Function(model), (UP, torch.tensor(3)))
+    compare(program(UP, torch.tensor(2)), UP[2])
+    compare(program(DOWN, torch.tensor(99)), DOWN.sum(0))
+    with pytest.raises(mlxify.InputError):
+        program(UP, torch.tensor(99))
+
+
+class Decoder(nn.Module):
+    """Greedy decoding with an LSTM cell until the end token, at most 12 tokens, in one program."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(11)
+        self.embed, self.cell, self.out = nn.Embedding(7, 6), nn.LSTMCell(6, 10), nn.Linear(10, 7)
+
+    def forward(self, token, h, c):
+        def going(i, token, h, c, found):
+            return (i < 12) & (token != 0).all()
+
+        def step(i, token, h, c, found):
+            h, c = self.cell(self.embed(token), (h, c))
+            token = self.out(h).argmax(-1)
+            return i + 1, token, h, c, found.index_copy(0, i.reshape(1), token)
+
+        start = (torch.tensor(0), token, h, c, torch.zeros(12, dtype=torch.int64))
+        return while_loop(going, step, start)
+
+
+def test_an_lstm_that_decodes(tmp_path):
+    state = [(randn(1, 10, seed=s) * 3, randn(1, 10, seed=s + 1) * 3) for s in (1, 5, 7, 9)]
+    calls = [(torch.tensor([t]), *state[t - 1]) for t in (1, 2, 3, 4)]
+    check(Case("decode", Decoder(), calls[0], also=tuple(calls[1:]), compiled=True), tmp_path)
