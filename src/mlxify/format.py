@@ -43,7 +43,7 @@ def save(graph: Graph, path: str | os.PathLike[str]) -> None:
 
 
 def load(path: str | os.PathLike[str], methods: list[str] | None = None) -> Graph:
-    """Read and verify a program. Weights are read when they are first used.
+    """Read and verify a program. Weights are read when a Program is made of it.
 
     Raises ProgramError when the file is damaged, foreign or hostile, FileNotFoundError when it is not there.
     """

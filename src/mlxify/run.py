@@ -23,6 +23,8 @@ class Program:
 
     def __init__(self, graph: Graph, *, compile: bool | None = None) -> None:
         self.graph = graph
+        # Read now: MLX reads a file's arrays on a stream of the thread that opened it, which other threads lack.
+        mx.eval([*graph.weights.values(), *graph.state.values()])
         self.compile = _default_compile() if compile is None else compile
         self._session = Session(self, graph.state)
         self._bound: dict[str, BoundMethod] = {}

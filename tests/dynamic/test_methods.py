@@ -299,7 +299,7 @@ def test_a_llama_with_a_static_cache(tmp_path: Path) -> None:
                 "input_ids": torch.ones(1, length, dtype=torch.long),
                 "cache_position": torch.arange(length),
             }
-            return export(wrapper, (), example, strict=False, **shapes)
+            return export(wrapper, (), example, strict=True, **shapes)
 
         n = Dim("n", min=2, max=63)
         prefill = method(5, dynamic_shapes={"input_ids": {1: n}, "cache_position": {0: n}})
