@@ -19,7 +19,7 @@ import mlxify
 from mlxify import cli
 
 FINE, FAILED, USAGE, UNSUPPORTED = range(4)
-COMMANDS = ["convert", "run", "inspect", "check", "ops", "doctor"]
+COMMANDS = ["convert", "run", "profile", "inspect", "check", "ops", "doctor"]
 
 MODELS = """
 import torch

@@ -86,7 +86,7 @@ class BoundMethod:
                     self._call = self._bind()
         return self._call(values + [state[name] for name in self.state_names])
 
-    def _bind(self) -> Callable[[list[Any]], list[Any]]:
+    def _bind(self) -> Runner:
         """Compute what depends on weights alone, and build the steps of the rest."""
         assert self._prologue is not None
         fixed, folded = self._prologue
@@ -104,6 +104,12 @@ class BoundMethod:
         else:
             steps = build_steps(self._rest, {*constants, *refs(self._results)})
         return Runner(size, constants, self._targets, self._results, steps)
+
+
+def unroll(graph: Graph, method: Method) -> tuple[Runner, list[Instr]]:
+    """An uncompiled method from inputs and state to outputs and new state, all flat; the instruction of each step."""
+    bound = BoundMethod(graph, method, compile=False)
+    return bound._bind(), bound._rest
 
 
 def _split(method: Method, fixed: set[int]) -> tuple[list[Instr], list[Instr]]:

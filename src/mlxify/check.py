@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,6 +20,7 @@ from .export import convert, record_methods
 from .inputs import to_numpy
 from .origin import node_source
 from .run import Program
+from .tree import leaves
 
 # Largest difference, relative to the largest value of the output: rounding that grows over a deep network stays
 # below, a wrong operation does not.
@@ -59,7 +59,7 @@ def check(
         expected = exported.module()(*args, **(kwargs or {}))
     actual = program(*args, **(kwargs or {}))
     wanted, _ = pytree.tree_flatten_with_path(expected)
-    got = list(_leaves(actual))
+    got = list(leaves(actual))
     if len(got) != len(wanted):
         raise ProgramError(
             f"the program is of another model: it has {len(got)} outputs, the model {len(wanted)}"
@@ -69,16 +69,6 @@ def check(
         for (path, leaf), mine in zip(wanted, got, strict=True)
         if isinstance(leaf, torch.Tensor)
     ]
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _leaves(item)
-    else:
-        yield value
 
 
 def check_layers(

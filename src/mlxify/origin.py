@@ -55,13 +55,16 @@ def hint_for(name: str, reason: str) -> str:
 
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n\s*(?P<code>[^\n]*)')
+_NO_MODULE = "_empty_nn_module_stack_from_metadata_hook"
+"""What PyTorch's decompositions put where they know of no module."""
 _TORCH = os.path.dirname(torch.__file__)
 
 
 def node_source(node: Node) -> Source:
     """The user's own line and module path behind a node."""
     stack = node.meta.get("nn_module_stack") or {}
-    module = list(stack.values())[-1][0] if stack else ""
+    paths = [path for path, _ in stack.values() if path != _NO_MODULE]
+    module = paths[-1] if paths else ""
     module = re.sub(r"^L?\['self'\]\.?|^L__self__\.?", "", module)
     frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
     frames = [f for f in frames if not f["file"].startswith((_TORCH, "<eval_with_key>"))] or frames

@@ -44,6 +44,7 @@ RESERVED = frozenset(
         "export_mlxfn",
         "graph",
         "load_state",
+        "method_name",
         "profile",
         "reset",
         "save",

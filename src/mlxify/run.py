@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 
@@ -13,6 +13,9 @@ from .errors import InputError
 from .program import Graph, Summary, format_method
 from .segments import compile_works
 from .session import Session
+
+if TYPE_CHECKING:
+    from .profile import Profile
 
 
 class Program:
@@ -70,11 +73,26 @@ class Program:
             return "forward" if "forward" in names else names[0]
         raise InputError(f"this program has several methods; call one by name: {', '.join(names)}")
 
+    def method_name(self, name: str | None) -> str:
+        """`name`, or the default method. Raises InputError when there is no such method."""
+        if name is not None and name not in self.graph.methods:
+            raise InputError(f"there is no method {name!r}; this program has {', '.join(self.graph.methods)}")
+        return self.default_method() if name is None else name
+
     def bound_method(self, name: str) -> BoundMethod:
         """A method with its weights bound, made on first use."""
         if name not in self._bound:
             self._bound.setdefault(name, BoundMethod(self.graph, self.graph.methods[name], self.compile))
         return self._bound[name]
+
+    def profile(self, *args: Any, method: str | None = None, rounds: int = 5, **kwargs: Any) -> Profile:
+        """Where the time of a call goes: by instruction, module and line of the user's code.
+
+        args, kwargs: as for a call; a parameter of the model that is named `method` or `rounds` goes by position.
+        Runs `method` (or the default one) instruction by instruction and waits after each, on copies of the state:
+        two rounds to warm up, then `rounds` that count. Raises InputError as a call does.
+        """
+        return self._session.profile(*args, method=method, rounds=rounds, **kwargs)
 
     def watch(self, args: tuple[Any, ...], kwargs: dict[str, Any], values: list[Any]) -> list[Any]:
         """Run `forward` and return some of its inner values, by reference (see mlxify.check)."""

@@ -15,6 +15,7 @@ from .files import read_arrays, write_whole
 from .program import DTYPE_NAMES, RANDOM_STATE
 
 if TYPE_CHECKING:
+    from .profile import Profile
     from .run import Program
 
 STATE_FORMAT = "mlxify-state"
@@ -82,6 +83,13 @@ class Session:
         if name not in methods:
             raise AttributeError(f"there is no method {name!r}; this program has {', '.join(methods)}")
         return lambda *args, **kwargs: self._program.bound_method(name)(args, kwargs, self._state)
+
+    def profile(self, *args: Any, method: str | None = None, rounds: int = 5, **kwargs: Any) -> Profile:
+        """Like Program.profile, on this state."""
+        from .profile import profile
+
+        name = self._program.method_name(method)
+        return profile(self._program, name, args, kwargs, self._state, rounds)
 
     @property
     def state(self) -> dict[str, mx.array]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .errors import ProgramError
@@ -48,6 +48,17 @@ def unflatten(tree: Tree, leaves: list[Any]) -> Any:
     if kind == "dict":
         return {key: unflatten(child, leaves) for key, child in zip(tree[1], tree[2], strict=True)}
     return Output(tree[1], [(k, unflatten(c, leaves)) for k, c in zip(tree[2], tree[3], strict=True)])
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """What is in a nested result, in order."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from leaves(item)
+    else:
+        yield value
 
 
 def flatten(

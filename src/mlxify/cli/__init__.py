@@ -1,4 +1,4 @@
-"""The command line: `mlxify convert | run | inspect | check | ops | doctor`.
+"""The command line: `mlxify convert | run | profile | inspect | check | ops | doctor`.
 
 Exit codes: 0 fine, 1 a check failed, 2 wrong usage or unusable input, 3 the model has unsupported operations.
 """

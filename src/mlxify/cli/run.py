@@ -46,7 +46,7 @@ def run(
     if name not in loaded.graph.methods:
         raise typer.BadParameter(f"there is no method {name!r}; it has {', '.join(loaded.graph.methods)}")
     given = {item.name: item.value for item in parse_inputs(input, seed)}
-    arguments = _complete(loaded.graph.methods[name], given, seed)
+    arguments = complete(loaded.graph.methods[name], given, seed)
     outputs, seconds = _time_calls(loaded, name, arguments, repeat)
     flat = dict(_named(outputs, ""))
     arrays = {key or "output": value for key, value in flat.items() if isinstance(value, mx.array)}
@@ -71,7 +71,7 @@ def _time_calls(program: Program, name: str, arguments: dict[str, Any], repeat: 
     return outputs, float(np.median(seconds))
 
 
-def _complete(method: Method, given: dict[str, Any], seed: int) -> dict[str, Any]:
+def complete(method: Method, given: dict[str, Any], seed: int) -> dict[str, Any]:
     """Random values for the plain array inputs that are not given; equal symbols get equal sizes."""
     rng = np.random.default_rng(seed + 1)
     arguments = dict(given)
