@@ -20,7 +20,7 @@ from .export import convert, record_methods
 from .inputs import to_numpy
 from .origin import node_source
 from .run import Program
-from .tree import leaves
+from .tree import named_leaves
 
 # Largest difference, relative to the largest value of the output: rounding that grows over a deep network stays
 # below, a wrong operation does not.
@@ -59,7 +59,7 @@ def check(
         expected = exported.module()(*args, **(kwargs or {}))
     actual = program(*args, **(kwargs or {}))
     wanted, _ = pytree.tree_flatten_with_path(expected)
-    got = list(leaves(actual))
+    got = [leaf for _, leaf in named_leaves(actual)]
     if len(got) != len(wanted):
         raise ProgramError(
             f"the program is of another model: it has {len(got)} outputs, the model {len(wanted)}"

@@ -7,6 +7,7 @@ import json
 import os
 import struct
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,22 @@ _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 
 
 def write_whole(path: str | os.PathLike[str], arrays: dict[str, mx.array], metadata: dict[str, str]) -> None:
-    """Write to a temporary file in the same folder, flush, rename: a crash leaves the old file or the new one."""
+    """Write a safetensors file, complete or not at all."""
+    with replaced(path, ".safetensors") as temporary:
+        _write(temporary, arrays, metadata)
+
+
+@contextlib.contextmanager
+def replaced(path: str | os.PathLike[str], suffix: str) -> Iterator[str]:
+    """Write to a temporary file in the same folder, flush, rename: a crash leaves the old file or the new one.
+
+    Gives the temporary file's path, which ends with `suffix`; when the block raises, that file goes.
+    """
     path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".safetensors")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=suffix)
     os.close(handle)
     try:
-        _write(temporary, arrays, metadata)
+        yield temporary
         os.chmod(temporary, 0o666 & ~_umask())
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())

@@ -15,7 +15,7 @@ from .inputs import InputBinder
 from .program import Instr, Source, format_bytes, refs
 from .session import State
 from .steps import Runner
-from .tree import leaves
+from .tree import named_leaves
 
 if TYPE_CHECKING:
     from .run import Program
@@ -226,7 +226,7 @@ def _call_seconds(call: Callable[[State], Any], held: dict[str, mx.array], round
         state = State(copies)
         copies.clear()  # the session alone holds its arrays, as after its first call
         start = time.perf_counter()
-        mx.eval([leaf for leaf in leaves(call(state)) if isinstance(leaf, mx.array)])
+        mx.eval([leaf for _, leaf in named_leaves(call(state)) if isinstance(leaf, mx.array)])
         seconds.append(time.perf_counter() - start)
     return statistics.median(seconds[WARM_UP:])
 

@@ -105,6 +105,24 @@ class Program:
 
         save(self.graph, path)
 
+    def export_mlxfn(
+        self,
+        path: str | os.PathLike[str],
+        *examples: tuple[Any, ...] | dict[str, Any],
+        method: str | None = None,
+    ) -> None:
+        """Write one method as MLX's own function file, for C++ and Swift apps (docs/mlxfn.md).
+
+        Each example holds the arguments of one call, a tuple by position or a dict by name. The file has one trace
+        for each, of exactly its shapes; Python numbers among the arguments become fixed. It takes the arrays of the
+        arguments in their order, then the state; it gives the results, then the new state. Written complete or not
+        at all. Raises ProgramError when the method's shapes or conditions depend on values, InputError when an
+        example does not fit or two have the same shapes.
+        """
+        from .mlxfn import export
+
+        export(self.graph, self.method_name(method), path, examples)
+
     def summary(self) -> Summary:
         """Weights, bytes and instruction counts."""
         return self.graph.summary()

@@ -50,15 +50,16 @@ def unflatten(tree: Tree, leaves: list[Any]) -> Any:
     return Output(tree[1], [(k, unflatten(c, leaves)) for k, c in zip(tree[2], tree[3], strict=True)])
 
 
-def leaves(value: Any) -> Iterator[Any]:
-    """What is in a nested result, in order."""
+def named_leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """What is in a nested result, in order, each with its path: "logits", "hidden[3]", "" for the whole."""
     if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from leaves(item)
+        for key, item in value.items():
+            yield from named_leaves(item, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from named_leaves(item, f"{name}[{index}]")
     else:
-        yield value
+        yield name, value
 
 
 def flatten(

@@ -14,6 +14,7 @@ import typer
 from ..inputs import InputBinder, to_numpy
 from ..program import DTYPE_NAMES, LinearDim, Method
 from ..run import Program, load
+from ..tree import named_leaves
 from .inputs import HELP as INPUT_HELP
 from .inputs import parse_inputs, random_array, save_arrays
 
@@ -48,7 +49,7 @@ def run(
     given = {item.name: item.value for item in parse_inputs(input, seed)}
     arguments = complete(loaded.graph.methods[name], given, seed)
     outputs, seconds = _time_calls(loaded, name, arguments, repeat)
-    flat = dict(_named(outputs, ""))
+    flat = dict(named_leaves(outputs))
     arrays = {key or "output": value for key, value in flat.items() if isinstance(value, mx.array)}
     if output is not None:
         save_arrays(output, arrays)
@@ -66,7 +67,7 @@ def _time_calls(program: Program, name: str, arguments: dict[str, Any], repeat: 
     for _ in range(repeat):
         start = time.perf_counter()
         outputs = getattr(program, name)(**arguments)
-        mx.eval([v for _, v in _named(outputs, "") if isinstance(v, mx.array)])
+        mx.eval([v for _, v in named_leaves(outputs) if isinstance(v, mx.array)])
         seconds.append(time.perf_counter() - start)
     return outputs, float(np.median(seconds))
 
@@ -102,17 +103,6 @@ def _size(dim: str, sizes: dict[str, int]) -> int:
     linear = LinearDim.parse(dim)
     assert linear is not None
     return linear.at(sizes[linear.symbol])
-
-
-def _named(value: Any, name: str) -> Any:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _named(item, f"{name}.{key}" if name else str(key))
-    elif isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            yield from _named(item, f"{name}[{index}]")
-    else:
-        yield name, value
 
 
 def _show(value: Any) -> str:
