@@ -1,6 +1,7 @@
 # make demo    the smallest complete example
 # make test    what CI runs; make test-slow adds the tests marked slow
 # make conformance    every sample of PyTorch's operator database; writes docs/coverage.md
+# make bench    measures it against hand-written MLX and PyTorch, into build/bench; make bench QUICK=1 for a smoke run
 # Use another virtual environment with VENV=path, another interpreter with PYTHON=python3.12.
 
 PYTHON ?= python3
@@ -10,9 +11,9 @@ TORCH ?= torch==2.13.0
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip
-MODELS := tests/models/requirements.txt tests/edge_requirements.txt
+MODELS := tests/models/requirements.txt tests/edge_requirements.txt benchmarks/requirements.txt
 
-.PHONY: venv demo test test-slow conformance docs clean
+.PHONY: venv demo test test-slow conformance bench docs clean
 
 venv: $(VENV)/.stamp-install
 
@@ -47,6 +48,10 @@ test-slow: $(VENV)/.stamp-models
 # The whole operator database of PyTorch: a coffee break on eight cores, an hour on two.
 conformance: $(VENV)/.stamp-install
 	$(BIN)/python -m mlxify.conformance --jobs $(JOBS) --json build/conformance.json --markdown docs/coverage.md
+
+# Half an hour on two cores that do nothing else.
+bench: $(VENV)/.stamp-models
+	$(BIN)/python benchmarks/run.py --out build/bench $(if $(QUICK),--quick)
 
 docs: $(VENV)/.stamp-install
 	$(BIN)/python docs/generate.py
