@@ -93,6 +93,32 @@ def test_weights_are_in_the_file_once(tmp_path: Path) -> None:
     assert 200 * 200 * 4 < (tmp_path / "linear.mlxfn").stat().st_size < 1.5 * 200 * 200 * 4
 
 
+class Weights(torch.nn.Module):
+    """Weights that lie in memory otherwise than in row-major order: transposed, a part, expanded, for a convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.register_buffer("table", torch.randn(5, 4, 3))
+        self.register_buffer("row", torch.randn(1, 3))
+        self.conv = torch.nn.Conv1d(3, 6, 2)
+
+    def forward(self, x):
+        part = self.table[1:4:2, 1:3].permute(2, 1, 0)
+        y = torch.einsum("bsc,cij->bsij", x, part).flatten(2)
+        z = self.conv(x.transpose(1, 2))
+        return y, z, x + self.table[2:, 0] + self.row.expand(3, 3), x @ self.table[0].t()
+
+
+def test_weights_in_any_order_of_memory(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 3), np.float32)
+    program = mlxify.convert(Weights().eval(), (torch.from_numpy(x),))
+    program.export_mlxfn(tmp_path / "weights.mlxfn", (x,))
+    results = mx.import_function(str(tmp_path / "weights.mlxfn"))(mx.array(x))
+    for got, wanted in zip(results, program(x), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
 def test_state_goes_in_and_comes_out(tmp_path: Path) -> None:
     program = mlxify.convert(Counter(), (torch.ones(3),))
     program.export_mlxfn(tmp_path / "counter.mlxfn", (np.ones(3, np.float32),))

@@ -59,6 +59,9 @@ class _Function:
         self.state_names = list(dict.fromkeys([*method.state.values(), *method.updates]))
         self.state = {name: graph.state[name] for name in self.state_names}
         self.runner, _ = unroll(graph, method)
+        # MLX writes a constant's memory as it lies and reads it in row-major order: a transposed weight came out wrong.
+        self.runner.slots = [mx.contiguous(v) if isinstance(v, mx.array) else v for v in self.runner.slots]
+        mx.eval([v for v in self.runner.slots if isinstance(v, mx.array)])
         self.values: list[Any] = []
 
     def bind(self, example: Any) -> list[Any]:
