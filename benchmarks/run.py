@@ -61,7 +61,7 @@ def markdown(results: list[dict[str, Any]], quick: bool, picture: bool) -> str:
         parts += ["**A smoke run: these figures mean nothing.**", ""]
     parts += [
         "Each ratio is one of medians, ours / theirs: below 1 mlxify is faster (or smaller). The two sides alternate "
-        "in one process; the spread is the least and the greatest ratio among blocks of rounds.",
+        "in one process; of the ratios of blocks of rounds it is the middle one, beside the least and the greatest.",
         "",
     ]
     parts += ["![Ratios](ratios.png)", ""] if picture else []

@@ -1,7 +1,7 @@
 """What all benchmarks share: the timer, a row of the table, the machine, the command line.
 
 Every figure is a ratio of medians (ours / theirs) whose sides alternate in one process. The rounds are repeated in
-blocks; the least and greatest ratio of a block show how much of a ratio is noise.
+blocks; of the blocks' ratios the figure is the middle one, and the least and greatest show how much of it is noise.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Settings:
 
 @dataclass
 class Row:
-    """One figure. low, high: the ratio of the least and of the greatest block; skipped: why there is none."""
+    """One figure: the middle, least and greatest of the blocks' ratios. skipped: why there is none."""
 
     case: str
     ours: str = ""
@@ -77,9 +77,9 @@ class Times:
     ) -> Row:
         """The figure of two of the sides. scale: from seconds to the unit."""
         ratios = [statistics.median(b[ours]) / statistics.median(b[theirs]) for b in self.blocks]
-        mine, their = self.median(ours), self.median(theirs)
-        spread = min(ratios), max(ratios)
-        return Row(case, ours, theirs, mine / their, *spread, mine * scale, their * scale, unit, difference)
+        values = self.median(ours) * scale, self.median(theirs) * scale
+        spread = statistics.median(ratios), min(ratios), max(ratios)
+        return Row(case, ours, theirs, *spread, *values, unit, difference)
 
 
 def alternate(sides: dict[str, Callable[[], Any]], settings: Settings) -> Times:

@@ -40,12 +40,11 @@ def test_ratios_are_of_medians(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import timer
 
-    times = timer.Times(
-        [{"a": [2.0, 9.0, 2.0], "b": [1.0, 1.0, 5.0]}, {"a": [3.0, 3.0, 3.0], "b": [1.0] * 3}]
-    )
+    blocks = [([2.0, 9.0, 2.0], [1.0, 1.0, 5.0]), ([3.0], [1.0]), ([8.0], [2.0])]
+    times = timer.Times([{"a": ours, "b": theirs} for ours, theirs in blocks])
     row = times.row("case", "a", "b")
-    assert (row.ratio, row.low, row.high) == (3.0, 2.0, 3.0)
-    assert (row.our_value, row.their_value) == (3000.0, 1000.0)
+    assert (row.ratio, row.low, row.high) == (3.0, 2.0, 4.0)
+    assert (row.our_value, row.their_value) == (times.median("a") * 1e3, 1000.0)
     order: list[str] = []
     sides = {"a": lambda: order.append("a"), "b": lambda: order.append("b")}
     timer.alternate(sides, timer.Settings(rounds=2, repeats=1, warmup=0, quick=True))
