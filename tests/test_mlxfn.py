@@ -247,6 +247,20 @@ def test_mistakes(net: mlxify.Program, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_with_other_numbers_is_refused(
+    net: mlxify.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = mx.import_function
+
+    def wrong(path: str) -> Any:
+        return lambda *arrays: [a + 1 for a in read(path)(*arrays)]
+
+    monkeypatch.setattr(mlxfn.mx, "import_function", wrong)
+    with pytest.raises(mlxify.ProgramError, match="its results for example 1 differ"):
+        net.export_mlxfn(tmp_path / "net.mlxfn", (image(2),))
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_failed_write_leaves_the_old_file(
     net: mlxify.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
