@@ -5,6 +5,7 @@ fold: put the batch norms into the convolutions before them, as one does for spe
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -50,9 +51,25 @@ class Convolution(nn.Module):
         mx.eval(self.parameters())
 
     def __call__(self, x: mx.array) -> mx.array:
-        x = mx.conv2d(x, self.weight, self.stride, self.padding, groups=self.groups)
+        if self.groups > 1 and mx.default_device() == mx.Device(mx.cpu):
+            x = shifted(x, self.weight, self.stride, self.padding)
+        else:
+            x = mx.conv2d(x, self.weight, self.stride, self.padding, groups=self.groups)
         x = self.norm(x) if self.bias is None else x + self.bias
         return x if self.act is None else self.act(x)
+
+
+def shifted(x: mx.array, weight: mx.array, stride: int, padding: int) -> mx.array:
+    """A depthwise convolution as a sum of shifted pictures: on a CPU MLX's own is slower."""
+    edge, size = (padding, padding), weight.shape[1]
+    x = mx.pad(x, [(0, 0), edge, edge, (0, 0)])
+    high, wide = ((n - size) // stride * stride + 1 for n in x.shape[1:3])
+    terms = (
+        x[:, i : i + high : stride, j : j + wide : stride] * weight[:, i, j, 0]
+        for i in range(size)
+        for j in range(size)
+    )
+    return functools.reduce(mx.add, terms)
 
 
 class Residual(nn.Module):
