@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "mlxify"
 LAYERS = [
     ["errors", "tree"],
     ["program"],
-    ["record", "isa"],
+    ["record", "layout", "isa"],
     ["lowering", "calls", "patterns"],
     ["ops"],
     [
@@ -32,7 +32,7 @@ LAYERS = [
         "profile",
     ],
     ["convert_torch", "torch_ops", "conditions", "symbols", "graph", "origin"],
-    ["plan", "trace", "decompose"],
+    ["plan", "trace", "branches", "decompose"],
     ["store"],
     ["export"],
     ["llm", "check", "support", "conformance"],

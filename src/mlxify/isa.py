@@ -148,6 +148,7 @@ class Instruction:
     noop: Callable[..., bool] | None
     effect: bool
     sync: bool
+    elementwise: bool
     doc: str
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -173,6 +174,7 @@ def instruction(
     noop: Callable[..., bool] | None = None,
     effect: bool = False,
     sync: bool = False,
+    elementwise: bool = False,
 ) -> Any:
     """Declare an instruction. See the module's text.
 
@@ -180,9 +182,12 @@ def instruction(
     noop: for these arguments the result is the first of them, and nothing is recorded.
     effect: the instruction is kept although nobody uses its result (an assertion).
     sync: the body looks at the values of arrays on the host, so a compiled segment ends before it.
+    elementwise: an element of the result depends on the elements at its place alone, of arrays that broadcast.
     """
     if fn is None:
-        return lambda f: instruction(f, abstract=abstract, noop=noop, effect=effect, sync=sync)
+        return lambda f: instruction(
+            f, abstract=abstract, noop=noop, effect=effect, sync=sync, elementwise=elementwise
+        )
     hints = typing.get_type_hints(fn, include_extras=True)
     result = hints.pop("return")
     signature = inspect.signature(fn)
@@ -197,6 +202,7 @@ def instruction(
         noop=noop,
         effect=effect,
         sync=sync,
+        elementwise=elementwise,
         doc=inspect.getdoc(fn) or "",
     )
     if schema.name in INSTRUCTIONS:
@@ -231,7 +237,7 @@ def number_array(value: Number, dtype: DType) -> Array:
     return scalar_array(value, dtype)
 
 
-@instruction(noop=lambda x, dtype: x.dtype == dtype)
+@instruction(noop=lambda x, dtype: x.dtype == dtype, elementwise=True)
 def cast(x: Array, dtype: DType) -> Array:
     """x as `dtype`: to nearest even between floats, towards zero to integers, non-zero is true for bool."""
     if dtype == mx.bool_ and x.dtype != mx.bool_:

@@ -6,7 +6,7 @@ lowering. What a fusion takes in is lowered by itself only if something else nee
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,6 +60,7 @@ class _Planner:
         self.calls: dict[Node, Call] = {}
         self.needed = needed_nodes(graph)
         self.decided: set[Node] = set()
+        self.missed: list[list[tuple[Match, str]]] = []
         self.plan = Plan()
 
     def run(self) -> Plan:
@@ -75,7 +76,7 @@ class _Planner:
                     self.plan.fused[node] = match
                     wanted.update(leaf.node for leaf in match.leaves())
             self.decided.add(node)
-        self._forget_what_was_found()
+        self.plan.misses = list(self._near_misses())
         return self.plan
 
     def _fusion(self, node: Node) -> Match | None:
@@ -93,7 +94,7 @@ class _Planner:
                 if reason is not None:
                     missed.append((match, reason))
         if not fits and missed:
-            self.plan.misses.append(max(missed, key=lambda miss: miss[0].size))
+            self.missed.append(sorted(missed, key=lambda miss: -miss[0].size))
         return max(fits, key=lambda match: match.size, default=None)
 
     def _used_elsewhere(self, match: Match) -> str | None:
@@ -113,15 +114,14 @@ class _Planner:
         nodes = {*inner, *(leaf.node for leaf in match.leaves())} - {match.root.node}
         return any(user not in inner and _writes_to(user, node) for node in nodes for user in node.users)
 
-    def _forget_what_was_found(self) -> None:
-        """Drop near misses inside others, and those of which a smaller form of the same fusion matched."""
+    def _near_misses(self) -> Iterator[tuple[Match, str]]:
+        """The largest at each node that is not inside another, nor a larger form of one that matched."""
         taken = {own for match in self.plan.fused.values() for own in _own(match)}
-        kept = []
-        for match, reason in self.plan.misses:
-            if taken.isdisjoint(_own(match)):
-                kept.append((match, reason))
-            taken |= _own(match)
-        self.plan.misses = kept
+        for misses in self.missed:
+            apart = next((miss for miss in misses if taken.isdisjoint(_own(miss[0]))), None)
+            if apart is not None:
+                yield apart
+            taken.update(own for match, _ in misses for own in _own(match))
 
     def call(self, node: Node) -> Call:
         """The one Call of a node."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 
+from . import layout
 from .errors import MlxifyError, ProgramError
 from .program import DTYPE_NAMES, Block, Instr, Ref, refs
 
@@ -184,6 +185,7 @@ class Recorder:
         self.key_state: Value | None = None
         self.key: Value | None = None
         self.checks: list[tuple[Value, str]] = []
+        self.transposed: dict[int, tuple[Value, tuple[int, ...]]] = {}  # by result: of what, and its axes
         self._seen: list[dict[Any, Any]] = [{}]
         self._method = self.instrs
 
@@ -200,6 +202,11 @@ class Recorder:
             return schema.fn(*args)
         if schema.noop is not None and isinstance(args[0], Value) and schema.noop(*args):
             return args[0]
+        sunk = layout.sunk(self, schema, args)
+        return self.record_plainly(schema, args) if sunk is None else sunk
+
+    def record_plainly(self, schema: Instruction, args: tuple[Any, ...]) -> Any:
+        """The same, as it is written."""
         coerced = tuple(self._coerce(k, a, args) for k, a in zip(schema.kinds, args, strict=True))
         key = (schema.name, _freeze(coerced))
         for scope in self._seen:
@@ -214,6 +221,8 @@ class Recorder:
             return self._hoist(schema, coerced, key)
         result = self.append(schema, coerced)
         self._seen[-1][key] = result
+        if schema.name == "transpose":
+            self.transposed[result.number] = args[0], tuple(args[1])
         return result
 
     def _hoist(self, schema: Instruction, args: tuple[Any, ...], key: Any) -> Any:

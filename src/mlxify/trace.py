@@ -184,7 +184,7 @@ class Tracer:
         return self.recorder.literal(torch_array(value))
 
     def _lower(self, node: Node, env: dict[Node, Any]) -> Any:
-        if target_name(node.target) == "operator.getitem":
+        if target_name(node.target) == "operator.getitem" and node not in self.fused:
             return self._item(node, env)
         self.recorder.source = self._source(node)
         try:

@@ -125,7 +125,12 @@ CASES = [
     ),
     Case("bag module", Bag(), (IX, OFFSETS), compiled=True),
     Case("bag op", bags_op(A.embedding_bag, False, 1), (W, IX, OFFSETS)),
-    Case("where bags lie", lambda w, i, o: A._embedding_bag(w, i, o)[1], (W, IX, OFFSETS), refused="result 1 is"),
+    Case(
+        "where bags lie",
+        lambda w, i, o: A._embedding_bag(w, i, o)[1],
+        (W, IX, OFFSETS),
+        refused="result 1 is",
+    ),
     Case("bag op padding", bags_op(A._embedding_bag, False, 2, False, None, False, 6), (W, IX, OFFSETS)),
     Case("bag op forward", bags_op(A._embedding_bag_forward_only, False, 0), (W, IX, OFFSETS)),
     Case(

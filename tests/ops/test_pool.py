@@ -146,7 +146,6 @@ CASES = [
         lambda x: F.max_unpool3d(*F.max_pool3d(x[0], 2, return_indices=True), 2, output_size=(6, 7, 5)),
         (data(3),),
     ),
-    Case("fractional", lambda x: F.fractional_max_pool2d(x, 2, (3, 3)), (data(2),), refused="fractional_max_pool2d"),
 ]  # fmt: skip
 
 

@@ -13,6 +13,8 @@ from .pool import Row, run_all
 from .report import closing_lines, read_json, totals, write_json, write_markdown
 from .samples import COMMON_DTYPES, OTHER_DTYPES, entries
 
+KEPT = 20
+"""After so many entries what is known is written, for --resume."""
 EXAMPLE = "example: python -m mlxify.conformance --core --dtypes float32,int64 --only 'index_*' --jobs 2"
 
 
@@ -33,7 +35,10 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--timeout", type=float, default=120, help="seconds a sample may take; default %(default)s"
     )
-    p.add_argument("--json", type=Path, metavar="FILE", help="write one record an entry")
+    p.add_argument("--json", type=Path, metavar="FILE", help="write one record an entry, as the run goes on")
+    p.add_argument(
+        "--resume", action="store_true", help="go on with the entries that are not in --json's file"
+    )
     p.add_argument(
         "--merge", type=Path, metavar="FILE", help="take all other entries from this earlier --json"
     )
@@ -51,13 +56,21 @@ def main() -> int:
         print("no entry matches", file=sys.stderr)
         return 2
     rows: list[Row] = []
+    if options.resume and options.json and options.json.exists():
+        wanted = set(todo)
+        rows = [row for row in read_json(options.json) if row.entry in wanted]
+        finished = {row.entry for row in rows}
+        todo = [entry for entry in todo if entry not in finished]
+    total = len(rows) + len(todo)
     for row in run_all(todo, options.jobs, options.max_samples, options.timeout):
         rows.append(row)
-        _progress(len(rows), len(todo), row)
+        _progress(len(rows), total, row)
+        if options.json and len(rows) % KEPT == 0:
+            write_json(rows, options.json)
         if options.verbose or any(row.counts[c] for c in FAILURES):
             _print_details(row, options.verbose)
     if options.merge:
-        done = set(todo)
+        done = {row.entry for row in rows}
         rows += [row for row in read_json(options.merge) if row.entry not in done]
     if options.json:
         write_json(rows, options.json)

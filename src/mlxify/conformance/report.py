@@ -51,7 +51,9 @@ def write_json(rows: list[Row], path: Path) -> None:
         for row in sorted(rows, key=lambda r: (r.entry.key, r.entry.dtype))
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(records, indent=1) + "\n")
+    unfinished = path.with_name(path.name + ".new")
+    unfinished.write_text(json.dumps(records, indent=1) + "\n")
+    unfinished.replace(path)
 
 
 def read_json(path: Path) -> list[Row]:

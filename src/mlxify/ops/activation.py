@@ -112,7 +112,7 @@ def prelu_kernel(self, weight):
 @lowers("aten.prelu", promote=("self", "weight"), opmath=True)
 def prelu(self, weight):
     if weight.ndim == 1 and self.ndim != 1:
-        weight = reshape(weight, ([1, -1] + [1] * (self.ndim - 2)) if self.ndim else [])
+        weight = reshape(weight, ([1, weight.shape[0]] + [1] * (self.ndim - 2)) if self.ndim else [])
     return prelu_kernel(self, weight)
 
 

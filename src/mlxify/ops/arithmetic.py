@@ -13,31 +13,31 @@ from ..lowering import HALVES, as_array, lowers, result_type
 from ..record import HostNumber, Value
 
 
-@instruction
+@instruction(elementwise=True)
 def add(x: Array, y: Array) -> Array:
     """x + y, broadcast. Both of one dtype; integers wrap, bools give x or y."""
     return mx.add(x, y)
 
 
-@instruction
+@instruction(elementwise=True)
 def subtract(x: Array, y: Array) -> Array:
     """x - y, broadcast. Both of one dtype; integers wrap."""
     return mx.subtract(x, y)
 
 
-@instruction
+@instruction(elementwise=True)
 def multiply(x: Array, y: Array) -> Array:
     """x * y, broadcast. Both of one dtype; integers wrap, bools give x and y."""
     return mx.multiply(x, y)
 
 
-@instruction
+@instruction(elementwise=True)
 def divide(x: Array, y: Array) -> Array:
     """x / y, broadcast. Floats and complex numbers of one dtype."""
     return mx.divide(x, y)
 
 
-@instruction
+@instruction(elementwise=True)
 def floor_divide(x: Array, y: Array) -> Array:
     """x / y rounded towards minus infinity, broadcast. Both of one dtype, integers or floats.
 
@@ -57,7 +57,7 @@ def floor_divide(x: Array, y: Array) -> Array:
     return mx.where(y == 0, mx.zeros_like(x), quotient)
 
 
-@instruction
+@instruction(elementwise=True)
 def remainder(x: Array, y: Array) -> Array:
     """x - y * floor(x / y), exact, with the sign of y, broadcast. Both of one dtype. Integer x % 0 is x."""
     _check_no_bools(x, y)
@@ -66,7 +66,7 @@ def remainder(x: Array, y: Array) -> Array:
     return mx.where(y == 0, x, mx.remainder(x, _safe_divisor(y)))
 
 
-@instruction
+@instruction(elementwise=True)
 def fmod(x: Array, y: Array) -> Array:
     """x - y * trunc(x / y), exact, with the sign of x, broadcast. Both of one dtype. Integer fmod(x, 0) is x."""
     _check_no_bools(x, y)
@@ -78,7 +78,7 @@ def fmod(x: Array, y: Array) -> Array:
     return mx.where(y == 0, x, floored)
 
 
-@instruction
+@instruction(elementwise=True)
 def power(x: Array, y: Array) -> Array:
     """x to the power y, broadcast. Both of one dtype; integers wrap.
 
@@ -93,25 +93,25 @@ def power(x: Array, y: Array) -> Array:
     return mx.where(y < 0, inverse, mx.power(x, mx.maximum(y, 0)))
 
 
-@instruction
+@instruction(elementwise=True)
 def maximum(x: Array, y: Array) -> Array:
     """The larger of x and y, broadcast; nan if either is nan. Both of one dtype."""
     return mx.maximum(x, y)
 
 
-@instruction
+@instruction(elementwise=True)
 def minimum(x: Array, y: Array) -> Array:
     """The smaller of x and y, broadcast; nan if either is nan. Both of one dtype."""
     return mx.minimum(x, y)
 
 
-@instruction
+@instruction(elementwise=True)
 def arctan2(x: Array, y: Array) -> Array:
     """The angle of the point (y, x), in (-pi, pi], broadcast. Floats of one dtype."""
     return mx.arctan2(x, y)
 
 
-@instruction
+@instruction(elementwise=True)
 def logaddexp(x: Array, y: Array) -> Array:
     """log(exp(x) + exp(y)) without overflow, broadcast. Floats of one dtype."""
     if x.dtype != mx.float64:
@@ -121,7 +121,7 @@ def logaddexp(x: Array, y: Array) -> Array:
     return mx.where(x == y, x + math.log(2), mx.maximum(x, y) + tail)
 
 
-@instruction
+@instruction(elementwise=True)
 def gcd(x: Array, y: Array) -> Array:
     """The greatest common divisor of |x| and |y|, broadcast; gcd(0, 0) is 0. Integers of one dtype."""
     if not mx.issubdtype(x.dtype, mx.integer) or x.dtype != y.dtype:

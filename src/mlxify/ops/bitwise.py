@@ -9,31 +9,31 @@ from ..lowering import as_array, lowers
 from .arithmetic import with_scalar
 
 
-@instruction
+@instruction(elementwise=True)
 def bitwise_and(x: Array, y: Array) -> Array:
     """x & y, broadcast. Integers or bools of one dtype."""
     return mx.bitwise_and(x, y)
 
 
-@instruction
+@instruction(elementwise=True)
 def bitwise_or(x: Array, y: Array) -> Array:
     """x | y, broadcast. Integers or bools of one dtype."""
     return mx.bitwise_or(x, y)
 
 
-@instruction
+@instruction(elementwise=True)
 def bitwise_xor(x: Array, y: Array) -> Array:
     """x ^ y, broadcast. Integers or bools of one dtype."""
     return mx.bitwise_xor(x, y)
 
 
-@instruction
+@instruction(elementwise=True)
 def bitwise_invert(x: Array) -> Array:
     """All bits flipped; not x for bools."""
     return mx.logical_not(x) if x.dtype == mx.bool_ else mx.bitwise_invert(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def left_shift(x: Array, y: Array) -> Array:
     """x << y, broadcast; 0 where y is negative or not less than the number of bits. Integers of one dtype."""
     in_range = _in_range(x, y)
@@ -41,7 +41,7 @@ def left_shift(x: Array, y: Array) -> Array:
     return mx.where(in_range, shifted, 0)
 
 
-@instruction
+@instruction(elementwise=True)
 def right_shift(x: Array, y: Array) -> Array:
     """x >> y, keeping the sign, broadcast. Integers of one dtype.
 

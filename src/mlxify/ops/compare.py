@@ -10,49 +10,49 @@ from .arithmetic import is_integral, literal, with_scalar
 from .bitwise import bitwise_invert, bitwise_or
 
 
-@instruction
+@instruction(elementwise=True)
 def equal(x: Array, y: Array) -> Array:
     """x == y, broadcast, as bool; nan equals nothing. Both of one dtype."""
     return mx.equal(x, y)
 
 
-@instruction
+@instruction(elementwise=True)
 def not_equal(x: Array, y: Array) -> Array:
     """x != y, broadcast, as bool; nan differs from everything, itself too. Both of one dtype."""
     return mx.not_equal(x, y)
 
 
-@instruction
+@instruction(elementwise=True)
 def less(x: Array, y: Array) -> Array:
     """x < y, broadcast, as bool; false for nan. Both of one dtype, not complex."""
     return mx.less(x, y)
 
 
-@instruction
+@instruction(elementwise=True)
 def less_equal(x: Array, y: Array) -> Array:
     """x <= y, broadcast, as bool; false for nan. Both of one dtype, not complex."""
     return mx.less_equal(x, y)
 
 
-@instruction
+@instruction(elementwise=True)
 def greater(x: Array, y: Array) -> Array:
     """x > y, broadcast, as bool; false for nan. Both of one dtype, not complex."""
     return mx.greater(x, y)
 
 
-@instruction
+@instruction(elementwise=True)
 def greater_equal(x: Array, y: Array) -> Array:
     """x >= y, broadcast, as bool; false for nan. Both of one dtype, not complex."""
     return mx.greater_equal(x, y)
 
 
-@instruction
+@instruction(elementwise=True)
 def isinf(x: Array) -> Array:
     """Whether x is plus or minus infinity, as bool; for complex numbers, whether one of its parts is."""
     return mx.isinf(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def where(condition: Array, x: Array, y: Array) -> Array:
     """x where condition (bool) holds, elsewhere y, broadcast. x and y of one dtype."""
     return mx.where(condition, x, y)

@@ -260,7 +260,7 @@ def channels_first(x):
     return transpose(x, [0, x.ndim - 1, *range(1, x.ndim - 1)])
 
 
-def _convolved(input, weight, bias, stride, low, high, dilation, groups):
+def convolved(input, weight, bias, stride, low, high, dilation, groups):
     """A convolution of PyTorch's layout; an input without a batch is a batch of one."""
     batched = input.ndim == weight.ndim
     x = channels_last(input if batched else expand_dims(input, [0]))
@@ -271,7 +271,7 @@ def _convolved(input, weight, bias, stride, low, high, dilation, groups):
 @lowers("aten.conv1d", "aten.conv2d", "aten.conv3d")
 def conv_(input, weight, bias, stride, padding, dilation, groups):
     stride, padding, dilation = _each(weight, stride, padding, dilation)
-    return _convolved(input, weight, bias, stride, padding, padding, dilation, groups)
+    return convolved(input, weight, bias, stride, padding, padding, dilation, groups)
 
 
 @lowers("aten.conv1d.padding", "aten.conv2d.padding", "aten.conv3d.padding")
@@ -281,7 +281,7 @@ def conv_padding(input, weight, bias, stride, padding, dilation, groups):
         totals = [d * (k - 1) for d, k in zip(dilation, weight.shape[2:], strict=True)]
         low = [n // 2 for n in totals]
         high = [n - a for n, a in zip(totals, low, strict=True)]
-    return _convolved(input, weight, bias, stride, low, high, dilation, groups)
+    return convolved(input, weight, bias, stride, low, high, dilation, groups)
 
 
 @lowers("aten.conv_transpose1d", "aten.conv_transpose2d.input", "aten.conv_transpose3d.input")

@@ -36,7 +36,7 @@ def tensordot(self, other, dims_self, dims_other):
 
 @lowers("aten.bilinear")
 def bilinear(input1, input2, weight, bias=None):
-    x, y = (reshape(v, [-1, v.shape[-1]]) for v in (input1, input2))
+    x, y = (reshape(v, [product(v.shape[:-1]), v.shape[-1]]) for v in (input1, input2))
     result = _contract_all([(x, ["n", "i"]), (weight, ["o", "i", "j"]), (y, ["n", "j"])], ["n", "o"])
     result = reshape(result, [*input1.shape[:-1], weight.shape[0]])
     return result if bias is None else add(result, bias)

@@ -46,7 +46,9 @@ def _pooled(x, kernel, sizes, samples):
     window = product(kernel)
     places = broadcast_to(places, [n, c, *sizes, *kernel])
     places = reshape(places, [n, c, product(sizes), window])
-    flat = take_along_axis(reshape(x, [n, c, -1]), reshape(places, [n, c, product(sizes) * window]), 2)
+    flat = take_along_axis(
+        reshape(x, [n, c, product(spatial)]), reshape(places, [n, c, product(sizes) * window]), 2
+    )
     values = reshape(flat, places.shape)
     index = expand_dims(_last_nan_or_first(values, window), [3])
     shape = [n, c, *sizes]

@@ -13,7 +13,7 @@ from .linalg import decomposable
 from .linear import matmul
 from .reduce import max_, sum_
 from .scan import cumprod
-from .shape import broadcast_to, expand_dims
+from .shape import broadcast_to, expand_dims, reshape
 from .solve import inverse
 from .unary import abs_, ceil, log2
 
@@ -59,6 +59,7 @@ def matrix_exp(self):
 @lowers("aten.linalg_vander")
 def linalg_vander(x, N=None):
     """The powers 0 to N - 1 of each element, along a new last axis."""
+    x = x if x.ndim else reshape(x, [1])
     count = x.shape[-1] if N is None else N
     powers = cumprod(broadcast_to(expand_dims(x, [-1]), [*x.shape, count - 1]), x.ndim)
     ones = full([*x.shape, 1], 1, powers.dtype)

@@ -166,12 +166,19 @@ def _per_channel(vector, x):
 def _by_statistics(x, weight, bias, center, variance, eps):
     """(x - center) / sqrt(variance + eps) * weight + bias by channel, in at least float32, rounded to x's dtype."""
     wide = widen(x)
-    center, variance = cast(center, wide.dtype), cast(variance, wide.dtype)
-    scale = rsqrt(add(variance, eps))
-    scale = scale if weight is None else multiply(scale, cast(weight, wide.dtype))
-    shift = multiply(center, scale)
-    shift = subtract(0.0, shift) if bias is None else subtract(cast(bias, wide.dtype), shift)
+    weight, bias, center, variance = (
+        v if v is None else cast(v, wide.dtype) for v in (weight, bias, center, variance)
+    )
+    scale, shift = scale_and_shift(weight, bias, center, variance, eps)
     return cast(add(multiply(wide, _per_channel(scale, wide)), _per_channel(shift, wide)), x.dtype)
+
+
+def scale_and_shift(weight, bias, center, variance, eps):
+    """The vectors with which (x - center) / sqrt(variance + eps) * weight + bias is x * scale + shift."""
+    scale = rsqrt(add(variance, eps))
+    scale = scale if weight is None else multiply(scale, weight)
+    shift = multiply(center, scale)
+    return scale, subtract(0.0, shift) if bias is None else subtract(bias, shift)
 
 
 @lowers("aten.batch_norm")

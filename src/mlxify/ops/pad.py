@@ -22,7 +22,7 @@ _NAMES: dict[str, Mode] = {
 }
 
 
-@instruction
+@instruction(noop=lambda x, low, high, mode, value: all(type(n) is int and n == 0 for n in (*low, *high)))
 def pad(x: Array, low: list[Int], high: list[Int], mode: Mode, value: Number) -> Array:
     """x with low[i] elements before and high[i] after it along axis i; a negative width cuts elements off.
 

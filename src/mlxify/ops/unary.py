@@ -17,97 +17,97 @@ from .compare import equal, less, not_equal, where
 from .device import on_cpu
 
 
-@instruction
+@instruction(elementwise=True)
 def negative(x: Array) -> Array:
     """-x. Integers wrap. Not for bools."""
     return mx.negative(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def abs_(x: Array) -> Array:
     """|x|; a float32 for a complex number. The least integer gives itself."""
     return mx.abs(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def sign(x: Array) -> Array:
     """-1, 0 or 1; 0 for nan. For a complex number x / |x|, and 0 for 0."""
     return mx.sign(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def floor(x: Array) -> Array:
     """The largest integer that is not above x. Integers are themselves."""
     return mx.floor(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def ceil(x: Array) -> Array:
     """The smallest integer that is not below x. Integers are themselves."""
     return mx.ceil(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def trunc(x: Array) -> Array:
     """x without its fraction. Integers are themselves."""
     return mx.trunc(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def round_(x: Array) -> Array:
     """The nearest integer, halves to the even one. Integers are themselves."""
     return mx.round(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def exp(x: Array) -> Array:
     """e to the power x. Floats and complex numbers."""
     return exp_of(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def expm1(x: Array) -> Array:
     """exp(x) - 1, exact near 0. Floats."""
     return mx.expm1(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def log(x: Array) -> Array:
     """The natural logarithm; nan below 0. Floats and complex numbers."""
     return mx.log(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def log2(x: Array) -> Array:
     """The logarithm to the base 2; nan below 0. Floats and complex numbers."""
     return mx.log2(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def log10(x: Array) -> Array:
     """The logarithm to the base 10; nan below 0. Floats and complex numbers."""
     return mx.log10(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def log1p(x: Array) -> Array:
     """log(1 + x), exact near 0. Floats and complex numbers."""
     return mx.log1p(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def sqrt(x: Array) -> Array:
     """The square root; nan below 0. Floats and complex numbers."""
     return mx.sqrt(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def rsqrt(x: Array) -> Array:
     """1 / sqrt(x). Floats and complex numbers."""
     return mx.rsqrt(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def sin(x: Array) -> Array:
     """The sine. Floats and complex numbers."""
     if x.dtype == mx.float64:  # MLX computes it in float32; its tangent is exact.
@@ -116,7 +116,7 @@ def sin(x: Array) -> Array:
     return mx.sin(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def cos(x: Array) -> Array:
     """The cosine. Floats and complex numbers."""
     if x.dtype == mx.float64:
@@ -125,43 +125,43 @@ def cos(x: Array) -> Array:
     return mx.cos(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def tan(x: Array) -> Array:
     """The tangent. Floats and complex numbers."""
     return mx.tan(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def arcsin(x: Array) -> Array:
     """The inverse sine; nan outside -1 to 1. Floats and complex numbers."""
     return mx.arcsin(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def arccos(x: Array) -> Array:
     """The inverse cosine; nan outside -1 to 1. Floats and complex numbers."""
     return mx.arccos(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def arctan(x: Array) -> Array:
     """The inverse tangent. Floats and complex numbers."""
     return mx.arctan(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def sinh(x: Array) -> Array:
     """(exp(x) - exp(-x)) / 2. Floats and complex numbers."""
     return mx.sinh(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def cosh(x: Array) -> Array:
     """(exp(x) + exp(-x)) / 2. Floats and complex numbers."""
     return mx.cosh(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def tanh(x: Array) -> Array:
     """sinh(x) / cosh(x). Floats and complex numbers."""
     if x.dtype in (mx.float64, mx.complex64) or not on_cpu():
@@ -172,25 +172,25 @@ def tanh(x: Array) -> Array:
     return (z * horner(y, _TANH_ABOVE) / horner(y, _TANH_BELOW)).astype(x.dtype)
 
 
-@instruction
+@instruction(elementwise=True)
 def arcsinh(x: Array) -> Array:
     """The inverse of sinh. Floats and complex numbers."""
     return mx.arcsinh(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def arccosh(x: Array) -> Array:
     """The inverse of cosh; nan below 1. Floats and complex numbers."""
     return mx.arccosh(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def arctanh(x: Array) -> Array:
     """The inverse of tanh; nan outside -1 to 1. Floats and complex numbers."""
     return mx.arctanh(x)
 
 
-@instruction
+@instruction(elementwise=True)
 def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x)). Floats and complex numbers."""
     if x.dtype == mx.complex64 or on_cpu():

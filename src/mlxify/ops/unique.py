@@ -19,7 +19,7 @@ from .nonzero import flat_positions
 from .reduce import any_
 from .scan import cumsum, indices_along
 from .scatter import put_along_axis
-from .shape import reshape, slice_, transpose
+from .shape import product, reshape, slice_, transpose
 from .sort import argsort
 
 
@@ -58,8 +58,9 @@ def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None
 def unique_dim(self, dim, sorted=True, return_inverse=False, return_counts=False, result=()):
     """Always sorted."""
     axis = axis_of(self, dim)
+    others = [a for a in range(self.ndim) if a != axis]
     rows = reshape(
-        transpose(self, [axis, *(a for a in range(self.ndim) if a != axis)]), [self.shape[axis], -1]
+        transpose(self, [axis, *others]), [self.shape[axis], product([self.shape[a] for a in others])]
     )
     order = argsort_rows(rows)
     return _wanted(_distinct(take(self, order, axis), axis, order), result)
