@@ -63,6 +63,8 @@ class BoundMethod:
 
     def _check(self, results: list[Any]) -> None:
         """Raise for the first of the program's conditions on data that does not hold. Waits for the device."""
+        if not self.method.checks:
+            return
         held = results[len(results) - len(self.method.checks) :]
         mx.eval(held)
         for (_, message), holds in zip(self.method.checks, held, strict=True):

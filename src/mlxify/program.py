@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections import Counter
@@ -73,6 +74,7 @@ class LinearDim:
     offset: int
 
     @staticmethod
+    @functools.lru_cache(1024)
     def parse(text: str) -> LinearDim | None:
         """The size that `text` spells, or None when it spells none."""
         found = _DIM.fullmatch(text)

@@ -77,10 +77,8 @@ def by_shape_and_data(x):
 
 def of_sizes(x):
     """Branches that use the size as a number, a captured tensor and a constant."""
-    table, n = torch.arange(30.0), x.shape[0]
-    return torch.cond(
-        x.mean() > 0, lambda x: x + table[:n], lambda x: x.flip(0) - torch.full((n,), 2.0), (x,)
-    )
+    table = torch.arange(30.0)
+    return torch.cond(x.mean() > 0, lambda x: x + table[: x.shape[0]], lambda x: x.flip(0) - x.shape[0], (x,))
 
 
 def scaled_and_written(x):

@@ -1,5 +1,7 @@
 """Numbers and sizes that depend on data: offsets stay on the device, only shapes wait for it."""
 
+import math
+
 import mlx.core as mx
 import pytest
 import torch
@@ -59,7 +61,7 @@ def write(x, i):
 
 def arithmetic(x, i):
     i = i.item()
-    return x * i + (i // 3) - i % 5, x + (i > 3), x - i / 2, x * max(i, 4), x * -i
+    return x * i + (i // 3) - i % 5, x + (i > 3), x * max(i, 4), x * -i
 
 
 def rope(x, i):
@@ -132,6 +134,7 @@ def tokens_of_expert(x, router):
 Z = T([[0.0, 1, 0], [2, 0, 3]])
 NOTHING = torch.zeros(2, 3)
 SHAPES = [
+    Case("a true division, in double precision", lambda x, i: x * math.floor(i.item() / 2), (T([1]), T([2**24 + 3])), also=((T([1]), T([2**40 + 5])),)),
     Case("nonzero", lambda x: x.nonzero(), (Z,), also=((NOTHING,), (Z + 1,), (T([[float("nan"), 0, -0.0], [0, 0, 0]]),)), compiled=True),
     Case("nonzero as a tuple", lambda x: x.nonzero(as_tuple=True), (Z,), also=((NOTHING,),)),
     Case("argwhere, added to", lambda x: torch.argwhere(x > 0) * 2 + 1, (Z,), also=((NOTHING,),)),

@@ -20,7 +20,7 @@ from .linear import matmul
 from .reduce import logsumexp, total
 from .shape import broadcast_to, expand_dims, product, reshape, squeeze, swapped
 from .softmax import safe_softmax
-from .unary import exp_of
+from .unary import exp_of_negative
 
 Causal = Literal["none", "top_left", "bottom_right"]
 
@@ -69,7 +69,7 @@ def _attend(q: mx.array, k: mx.array, v: mx.array, *, scale: float, mask: mx.arr
     if mask is not None:
         hidden = mx.array(-math.inf, q.dtype)
         scores = mx.where(mask, scores, hidden) if mask.dtype == mx.bool_ else scores + mask
-    weights = exp_of(scores - mx.max(scores, axis=-1, keepdims=True))
+    weights = exp_of_negative(scores - mx.max(scores, axis=-1, keepdims=True))
     weights = weights / total(weights, [3], True)
     result = mx.reshape(weights, (*grouped, k.shape[2])) @ v
     return mx.reshape(result, (batch, heads, length, v.shape[3]))

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..isa import MAX_TEXT, Array, Int, Number, Text, cast, instruction
 from ..lowering import as_array, lowers
 from ..record import UNBACKED, HostNumber, Value, active, example
-from .arithmetic import add, divide, floor_divide, maximum, minimum, multiply, remainder, subtract
+from .arithmetic import add, floor_divide, maximum, minimum, multiply, remainder, subtract
 from .bitwise import bitwise_invert
 from .compare import equal, greater, greater_equal, less, less_equal, not_equal, where
 from .shape import reshape
@@ -107,9 +107,10 @@ _UNARY_TARGETS: dict[str, Unary] = {
     "math.sqrt": "sqrt",
 }  # fmt: skip
 
-# An integer read from an array stays a 0-d array, so that arithmetic on it needs no wait for the device.
+# An integer read from an array stays a 0-d array, so that arithmetic on it needs no wait for the device. Not so for
+# a true division, which Python computes in double precision.
 _ON_ARRAYS: dict[str, Any] = {
-    "add": add, "subtract": subtract, "multiply": multiply, "divide": divide, "remainder": remainder,
+    "add": add, "subtract": subtract, "multiply": multiply, "remainder": remainder,
     "floor_divide": floor_divide, "minimum": minimum, "maximum": maximum, "equal": equal, "not_equal": not_equal,
     "less": less, "less_equal": less_equal, "greater": greater, "greater_equal": greater_equal,
 }  # fmt: skip
@@ -119,8 +120,7 @@ def _lower_binary(function: Binary) -> Any:
     def lowering(a: Any, b: Any) -> Any:
         if isinstance(a, Value) or isinstance(b, Value):
             if function in _ON_ARRAYS and _is_integer(a) and _is_integer(b):
-                dtype = mx.float32 if function == "divide" else mx.int64
-                return _ON_ARRAYS[function](as_array(a, dtype), as_array(b, dtype))
+                return _ON_ARRAYS[function](as_array(a, mx.int64), as_array(b, mx.int64))
             a, b = as_number(a), as_number(b)
         return number_binary(function, a, b)
 

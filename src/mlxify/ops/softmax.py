@@ -15,7 +15,7 @@ from .device import on_cpu
 from .reduce import all_, logsumexp, max_, normal_axes, total
 from .scan import along
 from .shape import reshape
-from .unary import exp_of
+from .unary import exp_of_negative
 
 
 @instruction
@@ -32,7 +32,7 @@ def softmax(x: Array, axis: int) -> Array:
         return mx.softmax(x, axis=axis, precise=True)
     # MLX's own takes twice the time there and adds up long rows less accurately (see total).
     wide = x.astype(mx.float32) if x.dtype in HALVES else x
-    y = exp_of(wide - mx.max(wide, axis=axis, keepdims=True))
+    y = exp_of_negative(wide - mx.max(wide, axis=axis, keepdims=True))
     return (y / total(y, normal_axes(x, [axis]), True)).astype(x.dtype)
 
 

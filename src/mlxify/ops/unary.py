@@ -193,11 +193,13 @@ def arctanh(x: Array) -> Array:
 @instruction(elementwise=True)
 def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x)). Floats and complex numbers."""
-    if x.dtype == mx.complex64 or on_cpu():
+    if x.dtype == mx.complex64 or (on_cpu() and not (x.dtype == mx.float32 and x.size <= FEW)):
         return (1 / (1 + exp_of(-x.astype(mx.float32) if x.dtype.size == 2 else -x))).astype(x.dtype)
     return mx.sigmoid(x)
 
 
+FEW = 1 << 13
+"""Elements up to which, on a CPU, one call costs less than the steps of a more exact function."""
 _TANH_ABOVE = (
     4.89352455891786e-03, 6.37261928875436e-04, 1.48572235717979e-05, 5.12229709037114e-08,
     -8.60467152213735e-11, 2.00018790482477e-13, -2.76076847742355e-16,
@@ -227,8 +229,16 @@ def exp_of(x: mx.array) -> mx.array:
     if x.dtype == mx.float64:
         return mx.power(mx.array(math.e, mx.float64), x)
     z = x.astype(mx.float32)
-    y = mx.power(mx.array(_E32), z)
+    y = mx.power(_E32, z)
     return (y + y * (mx.maximum(z, -110) * _E32_REST)).astype(x.dtype)
+
+
+def exp_of_negative(x: mx.array) -> mx.array:
+    """exp of numbers up to 0, as softmax needs it.
+
+    MLX's own is off by up to 4e-6 of the value there, and 0 below -87.7: of a few elements it takes a fifth of the time.
+    """
+    return mx.exp(x) if x.dtype == mx.float32 and x.size <= FEW else exp_of(x)
 
 
 def _unary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
