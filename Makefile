@@ -40,10 +40,10 @@ test: $(VENV)/.stamp-models
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 test-slow: $(VENV)/.stamp-models
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
 
 # The whole operator database of PyTorch: a coffee break on eight cores, an hour on two.
 conformance: $(VENV)/.stamp-install
