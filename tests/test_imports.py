@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "mlxify"
 LAYERS = [
     ["errors", "tree"],
     ["program"],
-    ["record", "layout", "isa"],
+    ["values", "record", "layout", "isa"],
     ["lowering", "calls", "patterns"],
     ["ops"],
     [

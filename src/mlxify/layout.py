@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .isa import Instruction
-    from .record import Recorder, Value
+    from .record import Recorder
+    from .values import Value
 
 Order = tuple[int, ...]
 REDUCTIONS = ("sum", "mean", "max", "min", "prod", "var", "all", "any", "logsumexp")
@@ -30,9 +31,18 @@ def _call(recorder: Recorder, name: str, *args: Any) -> Any:
     return recorder.record(INSTRUCTIONS[name], args)
 
 
-def _source(recorder: Recorder, x: Any) -> tuple[Value, Order] | None:
-    """What x is the transpose of, if that moves the last axis: other transposes leave rows whole and cost little."""
+def _transposed(recorder: Recorder, x: Any) -> tuple[Value, Order] | None:
+    """What x is the transpose of, and its axes."""
     found = recorder.transposed.get(getattr(x, "number", -1))
+    if found is not None:
+        source, order = found
+        source.dynamic.update(order[axis] for axis in x.dynamic)
+    return found
+
+
+def _source(recorder: Recorder, x: Any) -> tuple[Value, Order] | None:
+    """The same, if it moves the last axis: other transposes leave rows whole and cost little."""
+    found = _transposed(recorder, x)
     return found if found is not None and found[1][-1] != len(found[1]) - 1 else None
 
 
@@ -62,7 +72,7 @@ def _elementwise(recorder: Recorder, schema: Instruction, args: tuple[Any, ...])
 def _transpose(recorder: Recorder, schema: Instruction, args: tuple[Any, ...]) -> Any:
     """A transpose of a transpose is one."""
     x, axes = args
-    found = recorder.transposed.get(getattr(x, "number", -1))
+    found = _transposed(recorder, x)
     if found is None:
         return None
     source, order = found

@@ -17,7 +17,8 @@ import mlx.core as mx
 from .errors import refuse
 from .isa import cast, number_array
 from .program import DTYPE_NAMES
-from .record import HostNumber, Value, active
+from .record import active
+from .values import HostNumber, Value
 
 HALVES = (mx.float16, mx.bfloat16)
 

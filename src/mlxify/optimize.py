@@ -6,7 +6,8 @@ from typing import Any
 
 from .isa import INSTRUCTIONS
 from .program import Block, Dim, Input, Instr, Method, Ref, Spec, refs
-from .record import HostNumber, Recorder, Value
+from .record import Recorder
+from .values import HostNumber, Value
 
 
 def finish(method: Method, recorder: Recorder, watched: list[Any]) -> tuple[Method, list[Any]]:

@@ -24,8 +24,9 @@ from .origin import node_source, unsupported_op
 from .patterns import Match
 from .plan import constants_of, plan_graph
 from .program import RANDOM_STATE, Input, Method, Source, Spec
-from .record import DynamicValueError, HostNumber, Recorder, Value, recording
+from .record import Recorder, recording
 from .symbols import Symbols
+from .values import DynamicValueError, HostNumber, Value
 
 KNOWN_SIZE = 1 << 16
 """Elements up to which an integer table is looked at, so that an index out of range is an error at conversion."""

@@ -15,8 +15,9 @@ from .errors import MlxifyError, ProgramError
 from .isa import INSTRUCTIONS
 from .optimize import spec_of
 from .program import RESERVED, Block, Graph, Input, Instr, LinearDim, Method, Ref, Spec, refs
-from .record import Recorder, Value, example_sizes
+from .record import Recorder, example_sizes
 from .tree import leaf_numbers
+from .values import Value
 
 MAX_INSTRUCTIONS = 500_000
 MAX_NESTING = 16

@@ -10,7 +10,7 @@ import mlx.core as mx
 from ..errors import refuse
 from ..isa import Array, cast, instruction
 from ..lowering import HALVES, as_array, lowers, result_type
-from ..record import HostNumber, Value
+from ..values import HostNumber, Value
 
 
 @instruction(elementwise=True)

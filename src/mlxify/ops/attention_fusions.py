@@ -15,7 +15,7 @@ from ..calls import CASTS, Call, first, seen_through
 from ..isa import Array, cast
 from ..lowering import as_array
 from ..patterns import Pattern, either, fuses, narrowed, number, op, shared, widened, wild
-from ..record import HostNumber
+from ..values import HostNumber
 from .arithmetic import add, literal
 from .attention import attention
 from .bitwise import bitwise_or, logical_not

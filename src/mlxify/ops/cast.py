@@ -10,7 +10,8 @@ import mlx.core as mx
 
 from ..isa import Array, DType, cast, constant, instruction
 from ..lowering import as_array, lowers
-from ..record import HostNumber, Value, active
+from ..record import active
+from ..values import HostNumber, Value
 from .shape import broadcast_to
 
 

@@ -10,7 +10,7 @@ import mlx.core as mx
 from ..errors import refuse
 from ..isa import cast
 from ..lowering import as_array, lowers, result_type
-from ..record import Value
+from ..values import Value
 from .arithmetic import (
     add,
     arctan2,

@@ -9,7 +9,8 @@ import mlx.core as mx
 from ..isa import Array, Number, instruction
 from ..lowering import as_array, lowers
 from ..program import Block
-from ..record import UNBACKED, HostNumber, Value, active, example
+from ..record import UNBACKED, active, example
+from ..values import HostNumber, Value
 
 
 def _same(a: list[mx.array], b: list[mx.array], what: str) -> list[mx.array]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..isa import Array, DType, Int, Number, cast, complex_constant, instruction, scalar_array
 from ..lowering import HALVES, lowers
-from ..record import Value, active
+from ..record import active
+from ..values import Value
 from .compare import equal
 from .reduce import max_
 from .scalar import to_number

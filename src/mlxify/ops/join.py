@@ -8,7 +8,8 @@ import mlx.core as mx
 
 from ..isa import Array, Int, instruction
 from ..lowering import lowers
-from ..record import Value, active
+from ..record import active
+from ..values import Value
 from .axes import axis_of
 from .create import full
 from .scalar import as_number, assert_number, number_binary, to_number

@@ -7,7 +7,7 @@ import mlx.core as mx
 from ..errors import refuse
 from ..isa import cast
 from ..lowering import as_array, lowers
-from ..record import Value
+from ..values import Value
 from .arithmetic import add, remainder
 from .attention import check_dropout, default_scale, scaled_dot_product_attention
 from .bitwise import bitwise_and

@@ -14,7 +14,8 @@ import mlx.core as mx
 
 from ..isa import cast
 from ..lowering import as_array, lowers, result_type
-from ..record import HostNumber, Value, active
+from ..record import active
+from ..values import HostNumber, Value
 from .arithmetic import add, divide, is_integral, literal, multiply, remainder, subtract
 from .bitwise import bitwise_and, bitwise_invert, bitwise_or
 from .compare import equal, greater, less, less_equal, where

@@ -11,7 +11,8 @@ import mlx.core as mx
 from ..errors import InputError
 from ..isa import MAX_TEXT, Array, Int, Number, Text, cast, instruction
 from ..lowering import as_array, lowers
-from ..record import UNBACKED, HostNumber, Value, active, example
+from ..record import UNBACKED, active, example
+from ..values import HostNumber, Value
 from .arithmetic import add, floor_divide, maximum, minimum, multiply, remainder, subtract
 from .bitwise import bitwise_invert
 from .compare import equal, greater, greater_equal, less, less_equal, not_equal, where

@@ -7,7 +7,7 @@ import mlx.core as mx
 from ..errors import refuse
 from ..isa import Array, Int, instruction
 from ..lowering import lowers
-from ..record import Value
+from ..values import Value
 from .axes import axis_of
 from .scalar import as_number, assert_number, number_binary
 from .shape import (

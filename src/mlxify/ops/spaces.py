@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import refuse
 from ..isa import Array, DType, Int, Number, instruction
 from ..lowering import as_array, lowers
-from ..record import Value
+from ..values import Value
 from .arithmetic import power
 from .complex import complex_, imag, real
 from .shape import check_sizes

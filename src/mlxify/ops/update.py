@@ -9,7 +9,7 @@ import mlx.core as mx
 from ..errors import refuse
 from ..isa import Array, Int, cast, instruction
 from ..lowering import HALVES, as_array, lowers
-from ..record import Value
+from ..values import Value
 from .arithmetic import add, maximum, multiply
 from .axes import axis_of
 from .compare import where
