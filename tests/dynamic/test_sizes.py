@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 import mlxify
 from mlxify.cli.inspect import _as_json
-from mlxify.cli.run import _complete
+from mlxify.cli.run import complete
 from tests.test_api import module
 
 from .rows import Row, check_row, randn
@@ -159,7 +159,7 @@ def test_the_command_line_makes_inputs_that_fulfil_the_conditions(name: str) -> 
     fn, example, shapes, _ = MODELS[name]
     shapes = shapes(Dim("n", min=1, max=12)) if callable(shapes) else shapes
     program = mlxify.convert(module(fn), example, dynamic_shapes=shapes)
-    program(**_complete(program.graph.methods["forward"], {}, 0))
+    program(**complete(program.graph.methods["forward"], {}, 0))
 
 
 def test_conditions_survive_saving_an_export_strict_export_and_decomposition() -> None:
