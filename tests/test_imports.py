@@ -39,7 +39,7 @@ LAYERS = [
     ["cli"],
 ]
 # Imports inside functions, made when they are called: the recorder's own instructions on sizes and keys.
-LATE = {("record", "ops")}
+LATE = {("record", "ops"), ("values", "ops")}
 TORCH_FREE = {name for layer in LAYERS[:6] for name in layer}
 
 
