@@ -83,6 +83,16 @@ def test_arguments(scale: mlxify.Program, call: Callable[[mlxify.Program], Any])
     np.testing.assert_array_equal(np.array(result), 2 * (X * 2 + B))
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint32, np.int16, np.uint8])
+def test_integers_widen(dtype: Any) -> None:
+    """Token ids of any kind of integer that int64 holds; not of one that it does not hold."""
+    ids = np.array([[1, 0, 2]])
+    program = mlxify.convert(torch.nn.Embedding(3, 4).eval(), (torch.tensor(ids),))
+    np.testing.assert_array_equal(np.array(program(ids.astype(dtype))), np.array(program(ids)))
+    with pytest.raises(mlxify.InputError, match="has the dtype int64; got uint64"):
+        program(ids.astype(np.uint64))
+
+
 REFUSED: dict[str, tuple[Callable[[mlxify.Program], Any], str]] = {
     "too few": (lambda p: p(X, F), r"the argument 'bias' is missing; forward takes x, factor, bias, twice"),
     "too many": (

@@ -73,6 +73,8 @@ class InputBinder:
         array = as_mlx(leaf, item.spec.dtype)
         if array is None:
             raise InputError(f"the input {path!r} is an array {item.spec}; got {describe(leaf)}")
+        if array.dtype != item.spec.dtype and _holds(item.spec.dtype, array.dtype):
+            array = array.astype(item.spec.dtype)
         if array.dtype != item.spec.dtype:
             wanted, got = DTYPE_NAMES[item.spec.dtype], DTYPE_NAMES[array.dtype]
             raise InputError(
@@ -103,6 +105,14 @@ class InputBinder:
             raise InputError(
                 f"{where} must agree with another input: {linear.at(known)} expected, got {size}"
             )
+
+
+def _holds(wide: mx.Dtype, narrow: mx.Dtype) -> bool:
+    """Whether one kind of integer has all values of another (token ids are int64 in PyTorch, argmax gives uint32)."""
+    if not (mx.issubdtype(wide, mx.integer) and mx.issubdtype(narrow, mx.integer)):
+        return False
+    signs = [mx.issubdtype(d, mx.signedinteger) for d in (wide, narrow)]
+    return wide.size > narrow.size and (signs[0] or not signs[1])
 
 
 def _mx_name(name: str) -> str:
