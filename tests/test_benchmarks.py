@@ -19,7 +19,12 @@ SAMPLE = {
 }
 
 
-@pytest.mark.parametrize("name", SAMPLE)
+SLOW = ("pytorch", "conversion")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in SAMPLE]
+)
 def test_benchmark_runs(name: str, tmp_path: Path) -> None:
     group, package = SAMPLE[name]
     if find_spec(package) is None:

@@ -85,7 +85,8 @@ class InputBinder:
                 f"the input {path!r} has {len(item.spec.shape)} axes, {item.spec}; got {describe(array)}"
             )
         for axis, (dim, size) in enumerate(zip(item.spec.shape, array.shape, strict=True)):
-            self._check_size(f"axis {axis} of the input {path!r} ({item.spec})", "size", dim, size, sizes)
+            if dim != size:
+                self._check_size(f"axis {axis} of the input {path!r} ({item.spec})", "size", dim, size, sizes)
         return array
 
     def _check_size(self, where: str, what: str, dim: Any, size: int, sizes: dict[str, int]) -> None:

@@ -25,7 +25,7 @@ COMMON: dict[str, Any] = {
     "suppress_health_check": list(HealthCheck),
     "print_blob": False,
 }
-settings.register_profile("ci", settings(max_examples=2, derandomize=True, phases=[Phase.generate], **COMMON))
+settings.register_profile("ci", settings(max_examples=3, derandomize=True, phases=[Phase.generate], **COMMON))
 settings.register_profile("thorough", settings(max_examples=60, **COMMON))
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 settings.load_profile(PROFILE)

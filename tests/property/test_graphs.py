@@ -15,7 +15,7 @@ from .graphs import DTYPES, OPS, Graph, graphs
 from .runner import PROFILE
 
 ROUNDED = (1e-4, 1e-5)  # of float32 after up to 30 ops
-EXAMPLES = {"ci": 12, "thorough": 300}[PROFILE]
+EXAMPLES = {"ci": 6, "thorough": 300}[PROFILE]
 
 
 @pytest.mark.parametrize("number", range(2))

@@ -36,12 +36,12 @@ PARTS = [TARGETS[i : i + CHUNK] for i in range(0, len(TARGETS), CHUNK)]
 
 
 def by_part(sampled: int) -> pytest.MarkDecorator:
-    """All ops, part by part. Every third part runs in CI, another third for each rule; the others are slow."""
+    """All ops, part by part. Every sixth part runs in CI, another sixth for each rule; the others are slow."""
     return pytest.mark.parametrize(
         "part",
         [
             pytest.param(
-                part, id=part[0].removeprefix("aten."), marks=[] if i % 3 == sampled else [pytest.mark.slow]
+                part, id=part[0].removeprefix("aten."), marks=[] if i % 6 == sampled else [pytest.mark.slow]
             )
             for i, part in enumerate(PARTS)
         ],
@@ -345,7 +345,7 @@ NO_VARIANTS = {
 }
 
 
-@by_part(0)
+@by_part(3)
 def test_other_forms(part: list[str], tmp_path: Path) -> None:
     tried([call for target in part for call in variant_calls(target)], tmp_path)
 
