@@ -66,6 +66,7 @@ HITS = [
     hit("padding same", Block(padding="same", kernel_size=4), image()),
     hit("in place behind it", Block(after=lambda x: F.relu6(x, inplace=True)), image()),
     hit("padded before", Block(before=padded(0, 1, 2, 1), stride=2), image(), gone=("pad",)),
+    hit("cut off before, and padded", Block(before=padded(-1, 1, 0, 0), padding=1), image()),
     hit("not a batch", Block(before=lambda x: x), image(), compiled=True),
     hit("dynamic", Block(padding=1), image(), dynamic=({0: Dim("b"), 2: Dim("h", min=4)},), also=((image()[:1, :, :5],),)),
     hit("padding alone", lambda x: F.conv2d(F.pad(x, (1, 2)), W2, padding=1), image(), "padded_convolution", ("pad",)),
@@ -89,6 +90,7 @@ MISSES = [
     miss("padded with ones", "not with zeros", lambda x: F.conv1d(F.pad(x, (1, 1), value=1.0), W1), image(1), "padded_convolution"),
     miss("reflected", "", lambda x: F.conv1d(F.pad(x, (1, 1), "reflect"), W1), image(1), "padded_convolution"),
     miss("channels padded", "not only the axes", lambda x: F.conv1d(F.pad(x, (1, 1, 0, 1)), W1_OF_5), image(1), "padded_convolution"),
+    miss("cut off and padded with zeros", "cuts off", lambda x: F.conv1d(F.pad(x, (-1, 2)), W1, padding=1), image(1), "padded_convolution"),
     miss("padding same", "is 'same'", lambda x: F.conv1d(F.pad(x, (1, 1)), W1, padding="same"), image(1), "padded_convolution"),
     miss("the padded array is used again", "used elsewhere", lambda x: (lambda y: (F.conv1d(y, W1), y))(F.pad(x, (1, 1))), image(1), "padded_convolution"),
 ]  # fmt: skip

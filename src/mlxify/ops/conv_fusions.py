@@ -33,6 +33,8 @@ def no_padding(conv: Call, padding: Any, pads: Any, fill: Any) -> str | None:
         return (
             "it pads by sizes known when the program runs, or not only the axes along which the kernel moves"
         )
+    if min(pads, default=0) < 0 and any(n != 0 for n in each(padding, 1)):
+        return "it cuts off elements that the convolution's own padding replaces by zeros"
     return None
 
 
