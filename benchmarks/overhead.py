@@ -47,22 +47,29 @@ def chain(count: int) -> tuple[Any, Any, Callable[[mx.array], mx.array]]:
     return Chain(), torch.ones(WIDTH), by_hand
 
 
-def instructions(settings: Settings) -> Iterator[Row]:
+def four_sides(converted: Any, example: Any, by_hand: Callable[..., Any]) -> dict[str, Callable[[], Any]]:
+    """A converted program and the calls written by hand, each eager and compiled."""
     from handwritten import BY_HAND, BY_HAND_COMPILED, COMPILED, OURS, evaluated, programs
+
+    program, compiled = programs(converted)
+    x = mx.array(example.numpy())
+    return {
+        OURS: evaluated(program, x),
+        BY_HAND: evaluated(by_hand, x),
+        COMPILED: evaluated(compiled, x),
+        BY_HAND_COMPILED: evaluated(mx.compile(by_hand), x),
+    }
+
+
+def instructions(settings: Settings) -> Iterator[Row]:
+    from handwritten import BY_HAND, BY_HAND_COMPILED, COMPILED, OURS
 
     count = 100 if settings.quick else 1000
     module, example, by_hand = chain(count)
     converted = mlxify.convert(module, (example,))
     found = converted.summary().methods["forward"]
     assert found == count, f"{found} instructions instead of {count}"
-    program, compiled = programs(converted)
-    x = mx.array(example.numpy())
-    sides = {
-        OURS: evaluated(program, x),
-        BY_HAND: evaluated(by_hand, x),
-        COMPILED: evaluated(compiled, x),
-        BY_HAND_COMPILED: evaluated(mx.compile(by_hand), x),
-    }
+    sides = four_sides(converted, example, by_hand)
     apart = max(difference(side(), sides[BY_HAND]()) for side in sides.values())
     times, case = alternate(sides, settings), f"{count:,} tiny instructions"
     unit: Any = {"scale": 1e6 / count, "unit": "µs", "difference": apart}
@@ -72,17 +79,10 @@ def instructions(settings: Settings) -> Iterator[Row]:
 
 def one_instruction(settings: Settings) -> Iterator[Row]:
     """What a call costs besides its instructions: arguments, results, the session."""
-    from handwritten import BY_HAND, BY_HAND_COMPILED, COMPILED, OURS, evaluated, programs
+    from handwritten import BY_HAND, BY_HAND_COMPILED, COMPILED, OURS
 
     module, example, by_hand = chain(1)
-    program, compiled = programs(mlxify.convert(module, (example,)))
-    x = mx.array(example.numpy())
-    sides = {
-        OURS: evaluated(program, x),
-        BY_HAND: evaluated(by_hand, x),
-        COMPILED: evaluated(compiled, x),
-        BY_HAND_COMPILED: evaluated(mx.compile(by_hand), x),
-    }
+    sides = four_sides(mlxify.convert(module, (example,)), example, by_hand)
     times = alternate(sides, settings)
     yield times.row("a call with one instruction", OURS, BY_HAND, scale=1e6, unit="µs")
     yield times.row("a call with one instruction", COMPILED, BY_HAND_COMPILED, scale=1e6, unit="µs")

@@ -119,7 +119,7 @@ class Recorder:
             return self._hoist(schema, coerced, key)
         result = self.append(schema, coerced)
         self._seen[-1][key] = result
-        if schema.name == "transpose":
+        if schema.name == "transpose" and isinstance(args[0], Value):
             self.transposed[result.number] = args[0], tuple(args[1])
         return result
 
