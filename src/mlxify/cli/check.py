@@ -34,7 +34,6 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Run PyTorch and MLX side by side and compare their results. Exit code 1 when they differ.
-
     Also says which parts of the model were fused into one instruction each, and why others that look like it were not.
 
     Examples:
