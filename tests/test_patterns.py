@@ -11,7 +11,8 @@ import mlxify
 from mlxify.calls import Call
 from mlxify.errors import refuse
 from mlxify.ops.arithmetic import add, multiply
-from mlxify.ops.unary import exp, negative
+from mlxify.ops.exponential import exp
+from mlxify.ops.unary import negative
 from mlxify.patterns import FUSIONS, Found, fuses, narrowed, number, op, shared, widened, wild
 from mlxify.plan import Plan, _Planner, constants_of, plan_graph
 from mlxify.support import fusion_uses

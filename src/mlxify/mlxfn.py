@@ -15,6 +15,7 @@ from .errors import InputError, MlxifyError, ProgramError
 from .files import replaced
 from .inputs import InputBinder, describe, to_numpy
 from .isa import INSTRUCTIONS
+from .ops.device import one_core
 from .program import Graph, Method, Ref
 from .tree import named_leaves, unflatten
 
@@ -103,7 +104,8 @@ class _Function:
         given = iter(arrays)
         inputs = [next(given) if isinstance(v, mx.array) else v for v in self.values]
         state = dict(zip(self.state_names, given, strict=True))
-        results = self.runner([*inputs, *(state[name] for name in self.method.state.values())])
+        with one_core():
+            results = self.runner([*inputs, *(state[name] for name in self.method.state.values())])
         count = len(self.method.outputs)
         state |= zip(self.method.updates, results[count:], strict=False)
         return [*map(_as_array, results[:count]), *state.values()]

@@ -10,6 +10,8 @@ import mlx.core as mx
 
 from .bound import BoundMethod
 from .errors import InputError
+from .heap import keep_freed_memory
+from .ops.device import on_cpu
 from .program import Graph, Summary, format_method
 from .segments import compile_works
 from .session import Session
@@ -26,6 +28,8 @@ class Program:
 
     def __init__(self, graph: Graph, *, compile: bool | None = None) -> None:
         self.graph = graph
+        if on_cpu():
+            keep_freed_memory()
         # Read now: MLX reads a file's arrays on a stream of the thread that opened it, which other threads lack.
         mx.eval([*graph.weights.values(), *graph.state.values()])
         self.compile = _default_compile() if compile is None else compile
@@ -136,7 +140,7 @@ class Program:
 
 
 def _default_compile() -> bool:
-    return mx.default_device() != mx.Device(mx.cpu) and compile_works()
+    return not on_cpu() and compile_works()
 
 
 def load(

@@ -15,6 +15,7 @@ from typing import Any
 import mlx.core as mx
 
 from .isa import INSTRUCTIONS
+from .ops.device import one_core
 from .program import Instr, Ref, refs
 from .steps import Runner, Step, build_steps
 
@@ -104,7 +105,8 @@ class Segment:
         count = len(self.arrays_out)
 
         def body(arrays: list[mx.array]) -> list[mx.array]:
-            results = self.run([*arrays, *numbers])
+            with one_core():
+                results = self.run([*arrays, *numbers])
             host[:] = results[count:]
             return results[:count]
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
+from functools import partial
+from typing import Literal
 
 import mlx.core as mx
 
 from ..errors import refuse
-from ..isa import cast
+from ..isa import Array, cast, instruction
 from ..lowering import lowers
 from ..patterns import fuses, narrowed, number, op, widened, wild
 from .arithmetic import add, divide, literal, maximum, minimum, multiply, subtract, widen
 from .axes import axis_of
 from .compare import greater, less, less_equal, where
-from .erf import erf
+from .device import on_cpu, over_cores
+from .erf import erf_of
+from .exponential import exp, exp_of, expm1, sigmoid, tanh, tanh_of, wide_floats
 from .join import split
 from .random import uniform
 from .shape import reshape
-from .unary import abs_, exp, expm1, log1p, negative, sigmoid, tanh
+from .unary import abs_, log1p, negative
 
 
 @lowers("aten.relu")
@@ -35,21 +39,47 @@ def sigmoid_backward(grad_output, output):
     return multiply(grad_output, multiply(output, subtract(1.0, output)))
 
 
-@lowers("aten.gelu", promote="self", opmath=True)
-def gelu(self, approximate="none"):
-    """0.5 x (1 + erf(x / sqrt 2)), or Hendrycks and Gimpel's tanh form, https://arxiv.org/abs/1606.08415."""
+@instruction(elementwise=True)
+def gelu(x: Array, approximate: Literal["none", "tanh"]) -> Array:
+    """x / 2 (1 + erf(x / sqrt(2))), or with tanh(sqrt(2 / pi) (x + 0.044715 x**3)) for erf.
+
+    Floats; halves in float32, rounded once. Hendrycks and Gimpel, https://arxiv.org/abs/1606.08415.
+    """
+    return over_cores(partial(_gelu, approximate=approximate), x)
+
+
+def _gelu(x: mx.array, approximate: str) -> mx.array:
+    wide = wide_floats(x)
     if approximate == "tanh":
-        cube = multiply(multiply(self, self), self)
-        inner = multiply(add(self, multiply(cube, 0.044715)), math.sqrt(2 / math.pi))
-        return multiply(multiply(self, 0.5), add(tanh(inner), 1.0))
-    if approximate != "none":
+        curve = tanh_of((wide + wide * wide * wide * 0.044715) * math.sqrt(2 / math.pi))
+    else:
+        curve = erf_of(wide * math.sqrt(0.5))
+    return (wide * 0.5 * (curve + 1)).astype(x.dtype)
+
+
+@instruction(elementwise=True)
+def silu(x: Array) -> Array:
+    """x / (1 + exp(-x)). Floats and complex numbers; halves in float32, rounded once."""
+    return over_cores(_silu, x)
+
+
+def _silu(x: mx.array) -> mx.array:
+    wide = x if x.dtype == mx.complex64 else wide_floats(x)
+    if on_cpu():
+        return (wide / (1 + exp_of(-wide))).astype(x.dtype)
+    return (wide * mx.sigmoid(wide)).astype(x.dtype)
+
+
+@lowers("aten.gelu", promote="self")
+def gelu_(self, approximate="none"):
+    if approximate not in ("none", "tanh"):
         raise refuse(f"the approximation {approximate!r} is unknown")
-    return multiply(multiply(self, 0.5), add(erf(multiply(self, math.sqrt(0.5))), 1.0))
+    return gelu(self, approximate)
 
 
-@lowers("aten.silu", promote="self", opmath=True)
-def silu(self):
-    return multiply(self, sigmoid(self))
+@lowers("aten.silu", promote="self")
+def silu_(self):
+    return silu(self)
 
 
 @lowers("aten.mish", promote="self", opmath=True)

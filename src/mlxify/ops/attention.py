@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Literal
 
 import mlx.core as mx
@@ -15,12 +16,12 @@ from .compare import equal, greater_equal, where
 from .create import arange
 from .device import on_cpu
 from .dropout import dropout
+from .exponential import FEW, exp_of_negative
 from .join import repeat
 from .linear import matmul
 from .reduce import logsumexp, total
 from .shape import broadcast_to, expand_dims, product, reshape, squeeze, swapped
 from .softmax import safe_softmax
-from .unary import exp_of_negative
 
 Causal = Literal["none", "top_left", "bottom_right"]
 
@@ -45,33 +46,37 @@ def scaled_dot_product_attention(
         queries, keys = (mx.zeros((*x.shape[:3], 1), x.dtype) for x in (queries, keys))
     if 0 in (*queries.shape, span, values.shape[3]):
         return mx.zeros((*queries.shape[:3], values.shape[3]), dtype)
-    attend: Any = _attend if on_cpu() else mx.fast.scaled_dot_product_attention
-    if causal != "none":
-        offset = 0 if causal == "top_left" else span - length
-        if mask is None and offset == span - length >= 0 and not on_cpu():
-            # MLX's own causal mask is the one at the bottom right; each query sees something.
-            return attend(queries, keys, values, scale=scale, mask="causal").astype(dtype)
-        mask = _with_causal(mask, length, span, offset)
+    offset = 0 if causal == "top_left" else span - length
+    if causal != "none" and (mask is not None or on_cpu() or offset != span - length or offset < 0):
+        mask, causal = _with_causal(mask, length, span, offset), "none"
+    few = dtype == mx.float32 and length * span * queries.shape[0] * queries.shape[1] <= FEW
+    if on_cpu() and not few:
+        return _attend(queries * mx.array(scale, queries.dtype), keys, values, mask).astype(dtype)
+    attend: Any = partial(mx.fast.scaled_dot_product_attention, queries, keys, values, scale=scale)
+    if causal != "none":  # MLX's own is the one at the bottom right; each query sees something
+        return attend(mask="causal").astype(dtype)
     if mask is None:
-        return attend(queries, keys, values, scale=scale).astype(dtype)
+        return attend().astype(dtype)
     sees = mask if mask.dtype == mx.bool_ else mask != -math.inf
-    mask = mask if mask.dtype == mx.bool_ else mask.astype(queries.dtype)
-    result = attend(queries, keys, values, scale=scale, mask=mask)
+    result = attend(mask=mask if mask.dtype == mx.bool_ else mask.astype(queries.dtype))
     return mx.where(mx.any(sees, axis=-1, keepdims=True), result, mx.zeros((), result.dtype)).astype(dtype)
 
 
-def _attend(q: mx.array, k: mx.array, v: mx.array, *, scale: float, mask: mx.array | None = None) -> mx.array:
-    """Attention on a CPU, where MLX's own is these same steps with a slower and less exact softmax."""
+def _attend(q: mx.array, k: mx.array, v: mx.array, mask: mx.array | None) -> mx.array:
+    """Attention on a CPU, where MLX's own is these same steps with a softmax that is less exact and, of more than a
+    few elements, slower. q is scaled; heads that share keys and values are one matrix.
+    """
     batch, heads, length, width = q.shape
     grouped = (batch, k.shape[1], heads // k.shape[1] * length)
     scores = mx.reshape(q, (*grouped, width)) @ mx.swapaxes(k, -1, -2)
-    scores = mx.reshape(scores * mx.array(scale, q.dtype), (batch, heads, length, k.shape[2]))
     if mask is not None:
-        hidden = mx.array(-math.inf, q.dtype)
-        scores = mx.where(mask, scores, hidden) if mask.dtype == mx.bool_ else scores + mask
-    weights = exp_of_negative(scores - mx.max(scores, axis=-1, keepdims=True))
-    weights = weights / total(weights, [3], True)
-    result = mx.reshape(weights, (*grouped, k.shape[2])) @ v
+        if mask.dtype == mx.bool_:
+            mask = mx.where(mask, mx.array(0, q.dtype), mx.array(-math.inf, q.dtype))
+        scores = mx.reshape(mx.reshape(scores, (batch, heads, length, -1)) + mask, scores.shape)
+    # A query that sees nothing has scores of -inf: its weights are then 0, and their sum may be anything but 0.
+    greatest = mx.maximum(mx.max(scores, axis=-1, keepdims=True), mx.finfo(scores.dtype).min)
+    weights = exp_of_negative(scores - greatest)
+    result = (weights @ v) / mx.maximum(total(weights, [3], True), mx.finfo(scores.dtype).smallest_normal)
     return mx.reshape(result, (batch, heads, length, v.shape[3]))
 
 

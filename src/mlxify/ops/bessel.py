@@ -10,22 +10,22 @@ from ..isa import Array, instruction
 from ..lowering import lowers
 from .arithmetic import add, divide, literal, multiply, subtract
 from .compare import equal, isinf, less, less_equal, where
-from .gamma import wide
+from .exponential import exp, horner, wide_floats
 from .special import on_interval
-from .unary import abs_, cos, exp, horner, log, negative, sin, sqrt
+from .unary import abs_, cos, log, negative, sin, sqrt
 
 
 @instruction
 def i0e(x: Array) -> Array:
     """exp(-|x|) I0(x), the scaled modified Bessel function of order 0. Floats."""
-    z = mx.abs(wide(x))
+    z = mx.abs(wide_floats(x))
     return _modified(z, horner(_near(z), _I0_NEAR), _I0_FAR).astype(x.dtype)
 
 
 @instruction
 def i1e(x: Array) -> Array:
     """exp(-|x|) I1(x), the scaled modified Bessel function of order 1. Floats."""
-    z = mx.abs(wide(x))
+    z = mx.abs(wide_floats(x))
     near = mx.minimum(z, 8) * horner(_near(z), _I1_NEAR)
     return (mx.sign(x) * _modified(z, near, _I1_FAR)).astype(x.dtype)
 

@@ -11,9 +11,10 @@ from ..isa import Array, instruction
 from ..lowering import lowers
 from .arithmetic import arctan2, literal, multiply, subtract
 from .compare import less, not_equal, where
+from .exponential import exp, expm1
 from .join import stack
 from .shape import slice_, squeeze, swapped
-from .unary import cos, exp, expm1, sin
+from .unary import cos, sin
 
 
 @instruction

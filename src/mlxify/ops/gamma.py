@@ -10,13 +10,14 @@ from ..isa import Array, instruction
 from ..lowering import lowers
 from .arithmetic import add, divide, literal, multiply, subtract
 from .compare import less, where
-from .unary import horner, negative, sin
+from .exponential import horner, wide_floats
+from .unary import negative, sin
 
 
 @instruction
 def lgamma(x: Array) -> Array:
     """log |gamma(x)|; infinite at 0, the negative integers and both infinities. Floats."""
-    z = wide(x)
+    z = wide_floats(x)
     a = mx.abs(z)
     right = lgamma_right(a)
     fraction = a - mx.floor(a)
@@ -32,7 +33,7 @@ def lgamma(x: Array) -> Array:
 @instruction
 def digamma(x: Array) -> Array:
     """The derivative of log gamma(x); -inf at 0, inf at -0.0, nan at the negative integers. Floats."""
-    z = wide(x)
+    z = wide_floats(x)
     right = _digamma_right(mx.where(z < 0, 1 - z, z))
     fraction = z - mx.round(z)
     size = mx.abs(fraction)
@@ -49,7 +50,7 @@ def zeta(x: Array, q: Array) -> Array:
 
     inf for x = 1 and for q = 0, -1, -2, …, -inf; nan for x < 1, for q = inf, and for other q < 0 unless x is an integer.
     """
-    s, z = wide(x), wide(q)
+    s, z = wide_floats(x), wide_floats(q)
     right = mx.power(z, -s) + _zeta_rest(s, z)
     right = mx.where((right == 0) & (s > _ZETA_LARGE) | mx.isposinf(z), math.nan, right)
     left = mx.where(s == mx.floor(s), _zeta_left(s, z), math.nan)
@@ -57,13 +58,6 @@ def zeta(x: Array, q: Array) -> Array:
     result = mx.where((z <= 0) & (z == mx.floor(z)), math.inf, result)
     result = mx.where(s < 1, math.nan, result)
     return mx.where(s == 1, math.inf, result).astype(x.dtype)
-
-
-def wide(x: mx.array) -> mx.array:
-    """Half precision as float32; no other types than floats."""
-    if not mx.issubdtype(x.dtype, mx.floating):
-        raise ValueError(f"this function takes floats, not {x.dtype}")
-    return x.astype(mx.float32) if x.dtype.size == 2 else x
 
 
 def lgamma_right(x: mx.array) -> mx.array:

@@ -9,8 +9,8 @@ import mlx.core as mx
 from ..isa import Array, instruction
 from ..lowering import lowers
 from .erf import erfcx_right
-from .gamma import lgamma_above_1, lgamma_right, stirling, wide
-from .unary import exp_of, horner
+from .exponential import exp_of, horner, wide_floats
+from .gamma import lgamma_above_1, lgamma_right, stirling
 
 LARGE = 200
 """From this a on Temme's expansion holds for all x."""
@@ -22,14 +22,14 @@ def igamma(a: Array, x: Array) -> Array:
 
     0 for x = 0 or infinite a, 1 for a = 0 or infinite x; nan where a or x is negative or both are 0 or infinite.
     """
-    lower, _ = _incomplete(wide(a), wide(x))
+    lower, _ = _incomplete(wide_floats(a), wide_floats(x))
     return _with_limits(lower, a, x, 0.0)
 
 
 @instruction
 def igammac(a: Array, x: Array) -> Array:
     """Q(a, x) = 1 - P(a, x), exact where it is small, broadcast; see igamma. Floats of one dtype."""
-    _, upper = _incomplete(wide(a), wide(x))
+    _, upper = _incomplete(wide_floats(a), wide_floats(x))
     return _with_limits(upper, a, x, 1.0)
 
 

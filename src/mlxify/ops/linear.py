@@ -65,8 +65,8 @@ def product_sum(c: mx.array, x: mx.array, y: mx.array, alpha: float, beta: float
     if dtype in HALVES and on_cpu():
         c, x, y = (v.astype(mx.float32) for v in (c, x, y))
         return product_sum(c, x, y, alpha, beta).astype(dtype)
-    # mx.addmm cannot flatten an empty x.
-    if dtype in (mx.float32, *HALVES) and min(x.ndim, y.ndim) >= 2 and x.size and beta != 0:
+    # mx.addmm cannot flatten an empty x; on a CPU it copies c first, which takes longer than adding it.
+    if not on_cpu() and dtype in (mx.float32, *HALVES) and min(x.ndim, y.ndim) >= 2 and x.size and beta != 0:
         return mx.addmm(c, x, y, alpha=alpha, beta=beta)
     result = product(x, y)
     c = mx.broadcast_to(c, result.shape)

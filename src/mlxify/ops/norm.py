@@ -11,7 +11,8 @@ from .arithmetic import add, divide, multiply, subtract
 from .axes import axis_of
 from .create import full
 from .device import on_cpu
-from .reduce import mean, sum_, total, var
+from .exponential import wide_floats
+from .reduce import mean, row_means, sum_, var
 from .shape import product, reshape
 from .softmax import widen
 from .unary import rsqrt, sqrt
@@ -31,11 +32,11 @@ def layer_norm(x: Array, weight: Array | None, bias: Array | None, eps: float) -
         return x  # MLX's kernel sometimes never returns from an empty array
     if not on_cpu():
         return mx.fast.layer_norm(x, weight, bias, eps).astype(x.dtype)
-    wide = _wide(x)
+    wide = wide_floats(x)
     # Twice, because the first mean of numbers far from 0 is a little off.
-    centred = wide - _mean(wide)
-    centred = centred - _mean(centred)
-    result = centred * mx.rsqrt(_mean(mx.square(centred)) + eps)
+    centred = wide - row_means(wide)
+    centred = centred - row_means(centred)
+    result = centred * mx.rsqrt(row_means(mx.square(centred)) + eps)
     result = result if weight is None else result * weight
     return (result if bias is None else result + bias).astype(x.dtype)
 
@@ -51,8 +52,8 @@ def rms_norm(x: Array, weight: Array | None, eps: float) -> Array:
         return x
     if not on_cpu():
         return mx.fast.rms_norm(x, weight, eps).astype(x.dtype)
-    wide = _wide(x)
-    result = wide * mx.rsqrt(_mean(mx.square(wide)) + eps)
+    wide = wide_floats(x)
+    result = wide * mx.rsqrt(row_means(mx.square(wide)) + eps)
     return (result if weight is None else result * weight).astype(x.dtype)
 
 
@@ -64,14 +65,6 @@ def _check_last_axis(x: mx.array, *vectors: mx.array | None) -> None:
             raise ValueError(f"the weight or bias has the shape {array.shape}, x {x.shape}")
     if not x.ndim:
         raise ValueError("normalising needs an axis")
-
-
-def _wide(x: mx.array) -> mx.array:
-    return x if x.dtype == mx.float64 else x.astype(mx.float32)
-
-
-def _mean(x: mx.array) -> mx.array:
-    return total(x, [x.ndim - 1], True) / max(x.shape[-1], 1)
 
 
 @lowers("aten.layer_norm")

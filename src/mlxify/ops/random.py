@@ -17,11 +17,12 @@ from .arithmetic import add, divide, literal, maximum, minimum, multiply, remain
 from .cast import view
 from .compare import less
 from .complex import complex_
+from .exponential import exp
 from .reduce import argmax, sum_
 from .scan import cumsum
 from .shape import broadcast_arrays, check_shape, expand_dims, reshape
 from .sort import argsort, searchsorted, topk
-from .unary import ceil, exp, log, log1p, negative, tan
+from .unary import ceil, log, log1p, negative, tan
 
 DIGITS = {mx.float32: 24, mx.float16: 11, mx.bfloat16: 8}
 """Binary digits of a uniform number: as many as fit, so that 1 is never reached."""

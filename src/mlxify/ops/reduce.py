@@ -15,11 +15,15 @@ from .arithmetic import divide, is_integral, literal
 from .axes import axes_of, axis_of
 from .compare import equal, where
 from .device import on_cpu
+from .exponential import exp_of
 from .shape import reshape
-from .unary import exp_of
 
 PIECE = 256
 """Elements that MLX's CPU backend may add up one after another in float32."""
+
+
+LONGEST_ROW = 1 << 16
+"""Elements of a row that the BLAS may add up: in blocks of some hundreds, then the blocks."""
 
 
 def normal_axes(x: mx.array, axes: list[int]) -> list[int]:
@@ -45,11 +49,16 @@ def total(x: mx.array, axes: list[int], keepdims: bool) -> mx.array:
     """The sum of floats or complex numbers, in their dtype, accurate on every device.
 
     On a CPU, MLX adds up float32 one after another (1e6 times 0.1 is 1 % off), so long axes are added in pieces, and
-    then the pieces: that takes half the time as well.
+    then the pieces: that takes half the time as well. Rows are added up by the BLAS, in half of that.
     """
     if x.size == 0:
         return filled(x, axes, keepdims, 0, x.dtype)
-    if not on_cpu() or x.dtype not in (mx.float32, mx.complex64) or count(x, axes) <= PIECE:
+    if not on_cpu() or x.dtype not in (mx.float32, mx.complex64):
+        return mx.sum(x, axis=axes, keepdims=keepdims)
+    if axes == [x.ndim - 1] and _adds_rows(x):
+        result = x @ _column(x.shape[-1], 1.0)
+        return result if keepdims else mx.squeeze(result, -1)
+    if count(x, axes) <= PIECE:
         return mx.sum(x, axis=axes, keepdims=keepdims)
     for axis in reversed(axes):
         while (n := x.shape[axis]) > PIECE:
@@ -60,6 +69,24 @@ def total(x: mx.array, axes: list[int], keepdims: bool) -> mx.array:
                 x = mx.concatenate([x, mx.sum(rest, axis=axis, keepdims=True)], axis=axis)
         x = mx.sum(x, axis=axis, keepdims=keepdims)
     return x
+
+
+def row_means(x: mx.array) -> mx.array:
+    """The means along the last axis, kept with size 1, for instruction bodies. Floats."""
+    n = x.shape[-1]
+    return x @ _column(n, 1 / n) if _adds_rows(x) else total(x, [x.ndim - 1], True) / max(n, 1)
+
+
+def _adds_rows(x: mx.array) -> bool:
+    return on_cpu() and x.dtype == mx.float32 and 0 < x.shape[-1] <= LONGEST_ROW
+
+
+@lru_cache(64)
+def _column(n: int, value: float) -> mx.array:
+    """What a matrix is multiplied by to add up its rows."""
+    column = mx.full((n, 1), value)
+    mx.eval(column)
+    return column
 
 
 @lru_cache

@@ -12,10 +12,10 @@ from ..isa import Array, instruction
 from ..lowering import HALVES, lowers
 from .arithmetic import add
 from .dropout import dropout as dropped
+from .exponential import exp_of
 from .join import concatenate, stack
 from .linear import product, product_sum
 from .shape import expand_dims, slice_, squeeze, transpose
-from .unary import exp_of
 
 MAX_STEPS = 1 << 20
 Step = Callable[..., tuple[mx.array, ...]]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import mlx.core as mx
 
 from ..errors import refuse
 from ..isa import Array, cast, instruction
-from ..lowering import HALVES, lowers
+from ..lowering import lowers
 from .arithmetic import literal, subtract, widen
 from .compare import equal, where
-from .device import on_cpu
+from .device import on_cpu, over_cores
+from .exponential import exp_of_negative, wide_floats
 from .reduce import all_, logsumexp, max_, normal_axes, total
 from .scan import along
 from .shape import reshape
-from .unary import exp_of_negative
 
 
 @instruction
@@ -30,8 +31,13 @@ def softmax(x: Array, axis: int) -> Array:
         return x
     if not on_cpu():
         return mx.softmax(x, axis=axis, precise=True)
-    # MLX's own takes twice the time there and adds up long rows less accurately (see total).
-    wide = x.astype(mx.float32) if x.dtype in HALVES else x
+    (axis,) = normal_axes(x, [axis])
+    return over_cores(partial(_softmax, axis=axis - x.ndim), x, keep=x.ndim - axis)
+
+
+def _softmax(x: mx.array, axis: int) -> mx.array:
+    """On a CPU, where MLX's own takes twice the time and adds up long rows less accurately (see total)."""
+    wide = wide_floats(x)
     y = exp_of_negative(wide - mx.max(wide, axis=axis, keepdims=True))
     return (y / total(y, normal_axes(x, [axis]), True)).astype(x.dtype)
 

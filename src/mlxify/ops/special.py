@@ -10,7 +10,8 @@ from ..isa import Array, instruction
 from ..lowering import lowers
 from .arithmetic import add, divide, literal, multiply, subtract
 from .compare import greater, isinf, less, where
-from .unary import abs_, cos, exp, horner, sin, sqrt
+from .exponential import exp, horner
+from .unary import abs_, cos, sin, sqrt
 
 MAX_COEFFICIENTS = 128
 

@@ -14,7 +14,8 @@ from ..lowering import lowers
 from .arithmetic import divide, is_integral, literal, maximum, minimum, multiply, power, subtract
 from .cast import view
 from .compare import equal, less, not_equal, where
-from .device import on_cpu
+from .device import over_cores
+from .exponential import exp, sigmoid, tanh
 
 
 @instruction(elementwise=True)
@@ -60,39 +61,27 @@ def round_(x: Array) -> Array:
 
 
 @instruction(elementwise=True)
-def exp(x: Array) -> Array:
-    """e to the power x. Floats and complex numbers."""
-    return exp_of(x)
-
-
-@instruction(elementwise=True)
-def expm1(x: Array) -> Array:
-    """exp(x) - 1, exact near 0. Floats."""
-    return mx.expm1(x)
-
-
-@instruction(elementwise=True)
 def log(x: Array) -> Array:
     """The natural logarithm; nan below 0. Floats and complex numbers."""
-    return mx.log(x)
+    return over_cores(mx.log, x)
 
 
 @instruction(elementwise=True)
 def log2(x: Array) -> Array:
     """The logarithm to the base 2; nan below 0. Floats and complex numbers."""
-    return mx.log2(x)
+    return over_cores(mx.log2, x)
 
 
 @instruction(elementwise=True)
 def log10(x: Array) -> Array:
     """The logarithm to the base 10; nan below 0. Floats and complex numbers."""
-    return mx.log10(x)
+    return over_cores(mx.log10, x)
 
 
 @instruction(elementwise=True)
 def log1p(x: Array) -> Array:
     """log(1 + x), exact near 0. Floats and complex numbers."""
-    return mx.log1p(x)
+    return over_cores(mx.log1p, x)
 
 
 @instruction(elementwise=True)
@@ -113,7 +102,7 @@ def sin(x: Array) -> Array:
     if x.dtype == mx.float64:  # MLX computes it in float32; its tangent is exact.
         t = mx.tan(x / 2)
         return 2 * t / (1 + t * t)
-    return mx.sin(x)
+    return over_cores(mx.sin, x)
 
 
 @instruction(elementwise=True)
@@ -122,123 +111,61 @@ def cos(x: Array) -> Array:
     if x.dtype == mx.float64:
         t = mx.tan(x / 2)
         return (1 - t * t) / (1 + t * t)
-    return mx.cos(x)
+    return over_cores(mx.cos, x)
 
 
 @instruction(elementwise=True)
 def tan(x: Array) -> Array:
     """The tangent. Floats and complex numbers."""
-    return mx.tan(x)
+    return over_cores(mx.tan, x)
 
 
 @instruction(elementwise=True)
 def arcsin(x: Array) -> Array:
     """The inverse sine; nan outside -1 to 1. Floats and complex numbers."""
-    return mx.arcsin(x)
+    return over_cores(mx.arcsin, x)
 
 
 @instruction(elementwise=True)
 def arccos(x: Array) -> Array:
     """The inverse cosine; nan outside -1 to 1. Floats and complex numbers."""
-    return mx.arccos(x)
+    return over_cores(mx.arccos, x)
 
 
 @instruction(elementwise=True)
 def arctan(x: Array) -> Array:
     """The inverse tangent. Floats and complex numbers."""
-    return mx.arctan(x)
+    return over_cores(mx.arctan, x)
 
 
 @instruction(elementwise=True)
 def sinh(x: Array) -> Array:
     """(exp(x) - exp(-x)) / 2. Floats and complex numbers."""
-    return mx.sinh(x)
+    return over_cores(mx.sinh, x)
 
 
 @instruction(elementwise=True)
 def cosh(x: Array) -> Array:
     """(exp(x) + exp(-x)) / 2. Floats and complex numbers."""
-    return mx.cosh(x)
-
-
-@instruction(elementwise=True)
-def tanh(x: Array) -> Array:
-    """sinh(x) / cosh(x). Floats and complex numbers."""
-    if x.dtype in (mx.float64, mx.complex64) or not on_cpu():
-        return mx.tanh(x)
-    # Six times as fast as MLX's on a CPU: an odd rational function, which is 1 in float32 from 7.9 on.
-    z = mx.clip(x.astype(mx.float32), -7.90531110763549805, 7.90531110763549805)
-    y = z * z
-    return (z * horner(y, _TANH_ABOVE) / horner(y, _TANH_BELOW)).astype(x.dtype)
+    return over_cores(mx.cosh, x)
 
 
 @instruction(elementwise=True)
 def arcsinh(x: Array) -> Array:
     """The inverse of sinh. Floats and complex numbers."""
-    return mx.arcsinh(x)
+    return over_cores(mx.arcsinh, x)
 
 
 @instruction(elementwise=True)
 def arccosh(x: Array) -> Array:
     """The inverse of cosh; nan below 1. Floats and complex numbers."""
-    return mx.arccosh(x)
+    return over_cores(mx.arccosh, x)
 
 
 @instruction(elementwise=True)
 def arctanh(x: Array) -> Array:
     """The inverse of tanh; nan outside -1 to 1. Floats and complex numbers."""
-    return mx.arctanh(x)
-
-
-@instruction(elementwise=True)
-def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x)). Floats and complex numbers."""
-    if x.dtype == mx.complex64 or (on_cpu() and not (x.dtype == mx.float32 and x.size <= FEW)):
-        return (1 / (1 + exp_of(-x.astype(mx.float32) if x.dtype.size == 2 else -x))).astype(x.dtype)
-    return mx.sigmoid(x)
-
-
-FEW = 1 << 13
-"""Elements up to which, on a CPU, one call costs less than the steps of a more exact function."""
-_TANH_ABOVE = (
-    4.89352455891786e-03, 6.37261928875436e-04, 1.48572235717979e-05, 5.12229709037114e-08,
-    -8.60467152213735e-11, 2.00018790482477e-13, -2.76076847742355e-16,
-)  # fmt: skip
-_TANH_BELOW = (4.89352518554385e-03, 2.26843463243900e-03, 1.18534705686654e-04, 1.19825839466702e-06)
-_E32 = 2.71828174591064453125
-"""e as a float32, and what log(e) - log(_E32) is."""
-_E32_REST = 3.0365417e-8
-
-
-def horner(x: Any, coefficients: tuple[float, ...]) -> Any:
-    """c[0] + c[1] x + c[2] x**2 + … of an mx.array."""
-    total = x * coefficients[-1] + coefficients[-2]
-    for c in coefficients[-3::-1]:
-        total = total * x + c
-    return total
-
-
-def exp_of(x: mx.array) -> mx.array:
-    """exp for instruction bodies.
-
-    MLX's own on a CPU is inf above 88.0, 0 below -87.7 and has float32's precision for a float64; a power of e has
-    none of these faults and takes a third of the time.
-    """
-    if not mx.issubdtype(x.dtype, mx.floating) or not on_cpu():
-        return mx.exp(x)
-    if x.dtype == mx.float64:
-        return mx.power(mx.array(math.e, mx.float64), x)
-    z = x.astype(mx.float32)
-    y = mx.power(_E32, z)
-    return (y + y * (mx.maximum(z, -110) * _E32_REST)).astype(x.dtype)
-
-
-def exp_of_negative(x: mx.array) -> mx.array:
-    """exp of numbers up to 0, as softmax needs it.
-
-    MLX's own is off by up to 4e-6 of the value there, and 0 below -87.7: of a few elements it takes a fifth of the time.
-    """
-    return mx.exp(x) if x.dtype == mx.float32 and x.size <= FEW else exp_of(x)
+    return over_cores(mx.arctanh, x)
 
 
 def _unary(function: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -15,12 +15,12 @@ from ..isa import Array, instruction
 from ..lowering import lowers
 from .arithmetic import literal, maximum, minimum, widen
 from .compare import greater_equal
+from .exponential import exp, exp_of, wide_floats
 from .random import next_key, random_normal, random_uniform
 from .reduce import all_
 from .scalar import assert_scalar
 from .shape import broadcast_arrays
 from .softmax import softmax
-from .unary import exp, exp_of
 
 GAMMA_TRIES = 12
 """Each succeeds with a probability of 95 % and more."""
@@ -39,7 +39,7 @@ def random_log_gamma(key: Array, alpha: Array) -> Array:
 
     Marsaglia and Tsang's method, https://doi.org/10.1145/358407.358414.
     """
-    a = _wide(alpha)
+    a = wide_floats(alpha)
     keys = _keys(key, 2 * GAMMA_TRIES + 1)
     d = mx.where(a < 1, a + 1, a) - 1 / 3
     c = 1 / mx.sqrt(9 * d)
@@ -64,7 +64,7 @@ def random_poisson(key: Array, rate: Array) -> Array:
 
     Small means by inversion, others by Hörmann's PTRS, https://doi.org/10.1016/0167-6687(93)90997-4.
     """
-    mean = _wide(rate)
+    mean = wide_floats(rate)
     keys = _keys(key, 2 * TRIES + 1)
     low = mx.clip(mean, 0, FEW)
     few = _inverted(_positive(keys[-1], mean), exp_of(-low), low, lambda k: low / k)
@@ -91,7 +91,7 @@ def random_binomial(key: Array, count: Array, prob: Array) -> Array:
     """
     if count.shape != prob.shape or count.dtype != prob.dtype:
         raise ValueError("a binomial distribution needs counts and probabilities of one shape and dtype")
-    n, p = mx.maximum(mx.floor(_wide(count)), 0), mx.clip(_wide(prob), 0, 1)
+    n, p = mx.maximum(mx.floor(wide_floats(count)), 0), mx.clip(wide_floats(prob), 0, 1)
     keys = _keys(key, 2 * TRIES + 1)
     q = mx.minimum(p, 1 - p)
     odds = q / (1 - q)
@@ -124,12 +124,6 @@ def _many_binomial(keys: mx.array, n: mx.array, q: mx.array) -> mx.array:
         return mx.where(k <= n, value, -math.inf)
 
     return _transformed(keys, a, b, n * q + 0.5, 0.92 - 4.2 / b, mode, log_density)
-
-
-def _wide(x: mx.array) -> mx.array:
-    if not mx.issubdtype(x.dtype, mx.floating):
-        raise ValueError(f"random numbers with parameters of {x.dtype}")
-    return x.astype(mx.float32) if x.dtype.size == 2 else x
 
 
 def _keys(key: mx.array, count: int) -> mx.array:

@@ -1,0 +1,127 @@
+"""What a CPU computes in parts, on several of MLX's streams, and what the C library does with freed memory."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import mlx.core as mx
+import pytest
+
+import mlxify
+from mlxify.isa import INSTRUCTIONS
+from mlxify.ops import device
+
+mlxify.supported_ops()  # registers instructions
+
+SHAPES = [(300_000,), (1, 400_000), (3, 100_001), (2, 3, 70_000), (1, 7, 1, 60_000), (200_000, 2)]
+CALLS = {
+    "erf": (), "exp": (), "gelu": ("none",), "silu": (), "sigmoid": (), "tanh": (), "log": (), "sin": (),
+    "softmax": (-1,),
+}  # fmt: skip
+
+
+@pytest.fixture(params=[2, 3, 8])
+def cores(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(device, "_cores", lambda: request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=["float32", "bfloat16"])
+def test_parts_are_the_whole(name: str, shape: tuple[int, ...], dtype: mx.Dtype, cores: int) -> None:
+    function, args = INSTRUCTIONS[name].fn, CALLS[name]
+    x = mx.random.normal(shape).astype(dtype)
+    with device.one_core():
+        wanted = function(x, *args)
+    got = function(x, *args)
+    assert got.shape == wanted.shape and got.dtype == wanted.dtype
+    assert mx.array_equal(got, wanted, equal_nan=True)
+
+
+def test_transposed(cores: int) -> None:
+    x = mx.random.normal((500, 600)).T
+    with device.one_core():
+        wanted = INSTRUCTIONS["exp"].fn(x)
+    assert mx.array_equal(INSTRUCTIONS["exp"].fn(x), wanted)
+
+
+def test_softmax_along_the_first_axis(cores: int) -> None:
+    x = mx.random.normal((100, 3000))
+    assert mx.allclose(INSTRUCTIONS["softmax"].fn(x, 0).sum(0), mx.ones((3000,)))
+
+
+def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "_cores", lambda: 3)
+    x = mx.random.normal((4, 100_000))
+    with device.one_core():
+        wanted = INSTRUCTIONS["gelu"].fn(x, "none")
+    mx.eval(x, wanted)
+    equal: list[bool] = []
+
+    def work() -> None:
+        for _ in range(10):
+            equal.append(mx.array_equal(INSTRUCTIONS["gelu"].fn(x, "none"), wanted).item())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert equal == [True] * 40
+
+
+FORK = """
+import os, mlx.core as mx, mlxify
+from mlxify.isa import INSTRUCTIONS
+from mlxify.ops import device
+device._cores.__globals__["fast_blas"] = lambda: mlxify.fast_blas()._replace(threads=3)
+mlxify.supported_ops()
+def work():
+    mx.eval(INSTRUCTIONS["gelu"].fn(mx.zeros((4, 100_000)), "none"))
+work()
+child = os.fork()
+if child == 0:
+    assert device._cores() == 1
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+work()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_has_one_core() -> None:
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=120)
+
+
+FAULTS = """
+import resource, mlx.core as mx, mlxify
+from mlxify.heap import keep_freed_memory
+kept = keep_freed_memory()
+x = mx.zeros((16 << 20,))
+def faults():
+    for _ in range(10):
+        mx.eval(x * x + 1)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+before = faults()
+print(kept, faults() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="GNU's C library only")
+@pytest.mark.parametrize(
+    "settings", [{}, {"MLXIFY_KEEP_MEMORY": "off"}, {"MALLOC_TRIM_THRESHOLD_": "131072"}], ids=str
+)
+def test_freed_memory_is_kept(settings: dict[str, str]) -> None:
+    """Ten times two arrays of 64 MB are 327,680 pages."""
+    run = subprocess.run(
+        [sys.executable, "-c", FAULTS],
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    kept, faults = run.stdout.split()
+    assert (kept == "True") == (not settings)
+    assert int(faults) < 1000 if kept == "True" else int(faults) > 100_000
