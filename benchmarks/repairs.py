@@ -20,7 +20,7 @@ import mlx.core as mx
 import numpy as np
 
 import mlxify.ops  # noqa: F401  (before its parts: they import each other)
-from mlxify.ops import arithmetic, attention, index, norm, reduce, scan, softmax, unary
+from mlxify.ops import arithmetic, attention, exponential, index, norm, reduce, scan, softmax
 
 ROUNDS = 15
 
@@ -47,9 +47,9 @@ INDICES = mx.random.randint(0, 30_000, (4096,), key=mx.random.key(1))
 
 # name: (ours, MLX's, in float64, arguments)
 ROWS: dict[str, tuple[Callable, Callable, Callable, list[mx.array]]] = {
-    "exp": (unary.exp, mx.exp, np.exp, [mx.clip(randn(1_000_000) * 20, -80, 88.5)]),
-    "tanh": (unary.tanh, mx.tanh, np.tanh, [randn(1_000_000)]),
-    "sigmoid": (unary.sigmoid, mx.sigmoid, lambda x: 1 / (1 + np.exp(-x)), [randn(1_000_000) * 5]),
+    "exp": (exponential.exp, mx.exp, np.exp, [mx.clip(randn(1_000_000) * 20, -80, 88.5)]),
+    "tanh": (exponential.tanh, mx.tanh, np.tanh, [randn(1_000_000)]),
+    "sigmoid": (exponential.sigmoid, mx.sigmoid, lambda x: 1 / (1 + np.exp(-x)), [randn(1_000_000) * 5]),
     "sum of 1e6": (lambda x: reduce.sum_(x, [0], False), mx.sum, np.sum, [mx.full((1_000_000,), 0.1)]),
     "sum of rows of 768": (
         lambda x: reduce.sum_(x, [1], False), lambda x: mx.sum(x, 1), lambda x: x.sum(1), [randn(1024, 768)],

@@ -22,6 +22,8 @@ from typing import Any
 
 LEAST = 0.005
 """Seconds that a sample takes at least: quicker functions are called several times in one."""
+MOST = 40.0
+"""Seconds that the samples of a case take together, about: slow functions get fewer rounds."""
 PACKAGES = (
     "mlx", "mlx-cpu", "torch", "transformers", "mlx-lm", "onnxruntime", "numpy", "safetensors", "scipy-openblas32",
 )  # fmt: skip
@@ -84,14 +86,15 @@ class Times:
 
 def alternate(sides: dict[str, Callable[[], Any]], settings: Settings) -> Times:
     """Time functions in turn, forwards and backwards. Each must return only when its work is done."""
-    for _ in range(settings.warmup):
-        for function in sides.values():
-            function()
+    takes = [sum(seconds(function, 1) for function in sides.values()) for _ in range(settings.warmup)]
+    rounds = max(
+        1, min(settings.rounds, int(MOST / settings.repeats / takes[-1]) if takes else settings.rounds)
+    )
     calls = 1 if settings.quick else max(1, round(LEAST / min(seconds(f, 1) for f in sides.values())))
     times = Times()
     for _ in range(settings.repeats):
         block: dict[str, list[float]] = {name: [] for name in sides}
-        for n in range(settings.rounds):
+        for n in range(rounds):
             for name in list(sides)[:: -1 if n % 2 else 1]:
                 block[name].append(seconds(sides[name], calls))
         times.blocks.append(block)

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "mlxify"
 
 # Lower layers first. A module may import from its own layer and from those below it.
 LAYERS = [
-    ["errors", "tree"],
+    ["errors", "tree", "blas"],
     ["program"],
     ["values", "record", "layout", "isa"],
     ["lowering", "calls", "patterns"],
@@ -28,8 +28,9 @@ LAYERS = [
         "format",
         "run",
         "mlxfn",
-        "blas",
         "profile",
+        "heap",
+        "weights",
     ],
     ["convert_torch", "torch_ops", "conditions", "symbols", "graph", "origin"],
     ["plan", "trace", "branches", "decompose"],

@@ -17,6 +17,7 @@ from .segments import plan
 from .session import State
 from .steps import Runner, build_steps
 from .tree import unflatten
+from .weights import turn_weights
 
 FOLD_LIMIT = 1 << 20
 """Bytes by which a value computed once at load may exceed the weights that it replaces."""
@@ -30,9 +31,8 @@ class BoundMethod:
         self.inputs = InputBinder(method)
         self.state_names = list(method.state.values())
         self.update_names = list(method.updates)
-        fixed: dict[int, Any] = {n: graph.weights[name] for n, name in method.weights.items()}
-        folded, rest = _split(method, set(fixed))
-        self._prologue: tuple[dict[int, Any], list[Instr]] | None = (fixed, folded)
+        folded, rest = _split(method, set(method.weights))
+        self._prologue: tuple[Graph, list[Instr]] | None = (graph, folded)
         self._rest = rest
         self._targets = [i.value for i in method.inputs] + list(method.state)
         self._results = [*method.outputs, *(Ref(n) for n in method.updates.values()), *extra]
@@ -52,9 +52,11 @@ class BoundMethod:
 
         if self.update_names:
             results = state.step(run, self.update_names, self._new_state)
-        else:
+        elif self.state_names:
             with state.arrays() as arrays:
                 results = run(arrays)
+        else:
+            results = run({})
         return unflatten(self.method.output_tree, results[: len(self.method.outputs)])
 
     def _new_state(self, results: list[Any]) -> list[mx.array]:
@@ -91,7 +93,9 @@ class BoundMethod:
     def _bind(self) -> Runner:
         """Compute what depends on weights alone, and build the steps of the rest."""
         assert self._prologue is not None
-        fixed, folded = self._prologue
+        graph, folded = self._prologue
+        turn_weights(graph)
+        fixed: dict[int, Any] = {n: graph.weights[name] for n, name in self.method.weights.items()}
         size = len(self.method.specs)  # the verifier gives every value a spec
         slots: list[Any] = [fixed.get(number) for number in range(size)]
         used = {n for i in self._rest for n in refs(i.args)} | set(refs(self._results))

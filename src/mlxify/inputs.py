@@ -24,12 +24,21 @@ class InputBinder:
         positional, keyword = tree[1]
         self.trees = [*positional[1], *keyword[-1]]
         self.positions = len(positional[1])
+        order = [t[1] if t[0] == "leaf" else -1 for t in self.trees]
+        flat = order == list(range(len(method.inputs))) and self.positions == len(order)
+        self.flat = method.inputs if flat else None
+        """The inputs, if each argument is one of them and may be given by position."""
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The input values in order. Raises InputError, naming the input, what was expected and what came."""
+        sizes: dict[str, int] = {}
+        if self.flat is not None and not kwargs and len(args) == len(self.flat):
+            return [
+                self._leaf(item, leaf, name, sizes)
+                for item, leaf, name in zip(self.flat, args, self.names, strict=True)
+            ]
         values: list[Any] = [None] * len(self.method.inputs)
         given = self._by_name(args, kwargs)
-        sizes: dict[str, int] = {}
 
         def put(index: int, leaf: Any, path: str) -> None:
             values[index] = self._leaf(self.method.inputs[index], leaf, path, sizes)
@@ -64,6 +73,8 @@ class InputBinder:
         return given
 
     def _leaf(self, item: Input, leaf: Any, path: str, sizes: dict[str, int]) -> Any:
+        if type(leaf) is mx.array and leaf.shape == item.spec.shape and leaf.dtype == item.spec.dtype:
+            return leaf
         if item.spec.dtype is None:
             if type(leaf) not in _NUMBERS[item.number]:
                 raise InputError(f"the input {path!r} is a Python {item.number}; got {describe(leaf)}")

@@ -213,6 +213,8 @@ class Graph:
     methods: dict[str, Method]
     weights: dict[str, mx.array]
     state: dict[str, mx.array] = field(default_factory=dict)
+    turned: bool = False
+    """Whether weights lie in memory as this device's products read them fastest (see weights.py)."""
 
     def summary(self) -> Summary:
         counts = Counter(instr.op for method in self.methods.values() for instr in method.all_instrs())

@@ -15,6 +15,7 @@ from .ops.device import on_cpu
 from .program import Graph, Summary, format_method
 from .segments import compile_works
 from .session import Session
+from .weights import turn_weights
 
 if TYPE_CHECKING:
     from .profile import Profile
@@ -28,8 +29,7 @@ class Program:
 
     def __init__(self, graph: Graph, *, compile: bool | None = None) -> None:
         self.graph = graph
-        if on_cpu():
-            keep_freed_memory()
+        _prepare_device()
         # Read now: MLX reads a file's arrays on a stream of the thread that opened it, which other threads lack.
         mx.eval([*graph.weights.values(), *graph.state.values()])
         self.compile = _default_compile() if compile is None else compile
@@ -143,10 +143,18 @@ def _default_compile() -> bool:
     return not on_cpu() and compile_works()
 
 
+def _prepare_device() -> None:
+    if on_cpu():
+        keep_freed_memory()
+
+
 def load(
     path: str | os.PathLike[str], *, methods: list[str] | None = None, compile: bool | None = None
 ) -> Program:
     """Load a program file. It is verified first: a damaged or hostile file raises ProgramError."""
     from .format import load as load_graph
 
-    return Program(load_graph(path, methods), compile=compile)
+    _prepare_device()
+    graph = load_graph(path, methods)
+    turn_weights(graph)  # while each weight is read
+    return Program(graph, compile=compile)

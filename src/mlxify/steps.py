@@ -43,17 +43,16 @@ def build_steps(instrs: list[Instr], keep: set[int]) -> list[Step]:
 
 
 def _step(instr: Instr, drop: tuple[int, ...]) -> Step:
-    fn = INSTRUCTIONS[instr.op].fn
-    arguments = _argument_builder(instr.args)
+    call = _caller(INSTRUCTIONS[instr.op].fn, instr.args)
     outputs = instr.outputs
 
     def single(slots: list[Any]) -> None:
-        slots[outputs[0]] = fn(*arguments(slots))
+        slots[outputs[0]] = call(slots)
         for number in drop:
             slots[number] = None
 
     def several(slots: list[Any]) -> None:
-        for number, value in zip(outputs, fn(*arguments(slots)) or (), strict=True):
+        for number, value in zip(outputs, call(slots) or (), strict=True):
             slots[number] = value
         for number in drop:
             slots[number] = None
@@ -62,9 +61,24 @@ def _step(instr: Instr, drop: tuple[int, ...]) -> Step:
     return several if many else single
 
 
+def _caller(fn: Callable[..., Any], args: tuple[Any, ...]) -> Callable[[list[Any]], Any]:
+    """A function from slots to an instruction's result. Most take up to three values and then literals."""
+    count = next((i for i, a in enumerate(args) if type(a) is not Ref), len(args))
+    if not 1 <= count <= 3 or any(map(_refers, args[count:])):
+        arguments = _argument_builder(args)
+        return lambda slots: fn(*arguments(slots))
+    numbers, rest = [int(a) for a in args[:count]], [_literal(a) for a in args[count:]]
+    first, second, third = (numbers * 3)[:3]
+    if count == 1:
+        return lambda slots: fn(slots[first], *rest)
+    if count == 2:
+        return lambda slots: fn(slots[first], slots[second], *rest)
+    return lambda slots: fn(slots[first], slots[second], slots[third], *rest)
+
+
 def _argument_builder(args: tuple[Any, ...]) -> Callable[[list[Any]], list[Any]]:
     """A function from slots to an instruction's arguments; what has no reference in it is decoded once."""
-    template: list[Any] = [None if _refers(a) else (list(a) if isinstance(a, tuple) else a) for a in args]
+    template: list[Any] = [None if _refers(a) else _literal(a) for a in args]
     direct = [(i, int(a)) for i, a in enumerate(args) if type(a) is Ref]
     nested = [(i, _decoder(a)) for i, a in enumerate(args) if _refers(a) and type(a) is not Ref]
 
@@ -77,6 +91,10 @@ def _argument_builder(args: tuple[Any, ...]) -> Callable[[list[Any]], list[Any]]
         return values
 
     return build
+
+
+def _literal(arg: Any) -> Any:
+    return list(arg) if isinstance(arg, tuple) else arg
 
 
 def _refers(arg: Any) -> bool:

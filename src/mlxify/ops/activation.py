@@ -17,7 +17,7 @@ from .axes import axis_of
 from .compare import greater, less, less_equal, where
 from .device import on_cpu, over_cores
 from .erf import erf_of
-from .exponential import exp, exp_of, expm1, sigmoid, tanh, tanh_of, wide_floats
+from .exponential import FEW, exp, exp_of, expm1, sigmoid, tanh, tanh_of, wide_floats
 from .join import split
 from .random import uniform
 from .shape import reshape
@@ -65,7 +65,7 @@ def silu(x: Array) -> Array:
 
 def _silu(x: mx.array) -> mx.array:
     wide = x if x.dtype == mx.complex64 else wide_floats(x)
-    if on_cpu():
+    if on_cpu() and (wide.size > FEW or wide.dtype != mx.float32):
         return (wide / (1 + exp_of(-wide))).astype(x.dtype)
     return (wide * mx.sigmoid(wide)).astype(x.dtype)
 

@@ -1,0 +1,77 @@
+"""Weights that lie in memory otherwise than in the file: nobody sees it."""
+
+from pathlib import Path
+
+import mlx.core as mx
+import numpy as np
+import pytest
+import torch
+
+import mlxify
+from mlxify.inputs import to_numpy
+from mlxify.weights import LEAST, _linear_weights
+
+
+class Tied(torch.nn.Module):
+    """A table of words that is also the weight of the last layer, and a layer in a branch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(400, 96)
+        self.inner, self.small = torch.nn.Linear(96, 200), torch.nn.Linear(200, 96, bias=False)
+        self.head = torch.nn.Linear(96, 400, bias=False)
+        self.head.weight = self.words.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.words(ids)
+        x = torch.cond(x.sum() > 0, lambda x: self.small(torch.relu(self.inner(x))), lambda x: -x, (x,))
+        return self.head(x)
+
+
+@pytest.fixture(scope="module")
+def model() -> Tied:
+    torch.manual_seed(0)
+    return Tied().eval()
+
+
+@pytest.fixture(scope="module")
+def program(model: Tied) -> mlxify.Program:
+    return mlxify.convert(model, (torch.arange(7),), dynamic_shapes=({0: torch.export.Dim("n", max=64)},))
+
+
+@pytest.mark.parametrize("count", [1, 2, 16, 64])
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize("compile", [False, True])
+def test_results(
+    model: Tied, program: mlxify.Program, count: int, loaded: bool, compile: bool, tmp_path: Path
+) -> None:
+    if loaded:
+        program.save(tmp_path / "tied.safetensors")
+        program = mlxify.load(tmp_path / "tied.safetensors", compile=compile)
+    ids = torch.arange(count) * 5
+    wanted = model(ids).detach().numpy()
+    # Sums of 200 and 96 float32 products, rounded in another order.
+    np.testing.assert_allclose(to_numpy(program(ids)), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_the_file_stays_the_same(model: Tied, tmp_path: Path) -> None:
+    program = mlxify.convert(model, (torch.arange(7),))
+    paths = [tmp_path / name for name in ("new", "called", "loaded", "called_again")]
+    program.save(paths[0])
+    program(torch.arange(7))
+    program.save(paths[1])
+    loaded = mlxify.load(paths[0])
+    loaded.save(paths[2])
+    loaded(torch.arange(7))
+    loaded.save(paths[3])
+    new, called, loaded_again, called_again = (path.read_bytes() for path in paths)
+    assert new == called and loaded_again == called_again  # MLX reads tensors in another order
+
+
+def test_which_are_turned(program: mlxify.Program) -> None:
+    found = set(_linear_weights(program.graph))
+    assert found == {"head.weight", "inner.weight", "small.weight"}
+    assert all(program.graph.weights[name].size >= LEAST for name in found)
+    program(mx.arange(7))
+    if mlxify.fast_blas().fast and mx.default_device() == mx.Device(mx.cpu):
+        assert program.graph.turned
