@@ -47,7 +47,12 @@ def slice_update(
         return new
     if any(step != 1 for step in steps):
         raise ValueError("a step beside a start that is an array")
-    return mx.slice_update(x, update, mx.stack([mx.array(first, mx.int32) for first in firsts]), axes)
+    return mx.slice_update(x, update, _vector(firsts), axes)
+
+
+def _vector(firsts: list[int | mx.array]) -> mx.array:
+    parts = [mx.array([first], mx.int32) if isinstance(first, int) else first for first in firsts]
+    return parts[0] if len(parts) == 1 else mx.concatenate(parts)
 
 
 def check_update(x: mx.array, update: mx.array, axes: list[int], steps: list[int]) -> None:
@@ -61,12 +66,12 @@ def check_update(x: mx.array, update: mx.array, axes: list[int], steps: list[int
 
 
 def _first(start: int | mx.array, size: int, last: int) -> int | mx.array:
-    """A start in range: MLX would write outside of the array."""
+    """A start in range, an array as int32[1]: MLX would write outside of the array."""
     if isinstance(start, int):
         return min(max(start + size if start < 0 else start, 0), last)
     if not mx.issubdtype(start.dtype, mx.integer):
         raise ValueError("the start is not an integer")
-    start = mx.reshape(start, []).astype(mx.int32)
+    start = (start if start.shape == (1,) else mx.reshape(start, [1])).astype(mx.int32)
     return mx.clip(mx.where(start < 0, start + size, start), 0, last)
 
 
