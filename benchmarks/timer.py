@@ -220,7 +220,7 @@ def measured(name: str, group: Group, settings: Settings) -> Iterable[Row]:
         for row in group(settings):
             print(line(row), flush=True)
             yield row
-    except Exception as error:
+    except Exception as error:  # one case that fails must not cost the others; it is a row
         missing = isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("mlxify")
         if not missing:
             traceback.print_exc()

@@ -122,7 +122,7 @@ def export_module(
         )
     try:
         return torch.export.export(model, tuple(args), kwargs, dynamic_shapes=dynamic_shapes, strict=False)
-    except Exception as error:
+    except Exception as error:  # torch.export raises many kinds, and the model its own
         raise ConversionError(
             f"torch.export refuses this model: {type(error).__name__}: {error}\n\n"
             "What to try: export the part of the model that computes (without file access, printing or Python "

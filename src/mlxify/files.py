@@ -47,7 +47,7 @@ def replaced(path: str | os.PathLike[str], suffix: str) -> Iterator[str]:
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException:  # an interruption, too, leaves nothing behind
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise

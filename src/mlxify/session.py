@@ -57,7 +57,7 @@ class State:
                     del arrays[name]
                 mx.eval([r for r in results if isinstance(r, mx.array)])
                 arrays.update(zip(names, new_state(results), strict=True))
-            except BaseException as error:
+            except BaseException as error:  # an interruption, too, loses the state
                 self._lost = f"a call failed while it was computed: {type(error).__name__}: {error}"
                 raise
             return results

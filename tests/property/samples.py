@@ -58,7 +58,7 @@ class Sample:
         try:
             with torch.no_grad():
                 self(pytree.tree_map_only(torch.Tensor, torch.clone, self.given | (changes or {})))
-        except Exception:
+        except Exception:  # PyTorch refuses it
             return False
         return True
 
@@ -350,7 +350,7 @@ def sample(target: str) -> Sample | None:
     for make in (functools.partial(_square, 3), *SELF) if matrices else SELF:
         try:
             found = _guess(op, make())
-        except Exception:
+        except Exception:  # no sample of this kind fits the op
             continue
         if found.runs():
             return found

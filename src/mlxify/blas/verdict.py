@@ -93,7 +93,7 @@ def _write(path: str, verdict: str, key: str) -> None:
             with open(handle, "w", encoding="utf-8") as file:
                 file.write(f"{verdict}\n{key}")
             os.replace(temporary, path)
-        except BaseException:
+        except BaseException:  # an interruption, too, leaves nothing behind
             os.unlink(temporary)
             raise
     except OSError:

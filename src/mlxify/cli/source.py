@@ -126,7 +126,7 @@ def _load_pt2(path: str) -> ExportedProgram:
         raise typer.BadParameter(f"there is no file {path!r}")
     try:
         return torch.export.load(path)
-    except Exception as error:
+    except Exception as error:  # torch raises many kinds for a file that is none of its
         raise ConversionError(f"{path} is no program of torch.export.save: {error}") from error
 
 
@@ -166,7 +166,7 @@ def _call_factory(text: str) -> Any:
         return factory
     try:
         return factory()
-    except Exception as error:
+    except Exception as error:  # the user's own code
         frame = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{os.path.basename(frame.filename)}:{frame.lineno}"
         raise ConversionError(f"{text}() raised {type(error).__name__}: {error} ({where})") from error

@@ -46,7 +46,7 @@ def judge(key: str, module: SampleModule, tensors: tuple[torch.Tensor, ...], rel
     shown = describe(module, tensors)
     try:
         expected = eager(module, tensors)
-    except Exception as error:
+    except Exception as error:  # of any kind: here and below it is a verdict, which is counted
         return Verdict("eager error", f"{shown}: {first_line(error)}")
     if not all(_dense(leaf) for leaf in (*tensors, *pytree.tree_leaves(expected))):
         return Verdict("not dense", shown)

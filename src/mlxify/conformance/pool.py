@@ -46,7 +46,7 @@ def verdicts(entry: Entry, limit: int | None, start: int = 0) -> Iterator[Verdic
         for index, (module, tensors) in enumerate(samples(entry, limit)):
             if index >= start:
                 yield judge(entry.key, module, tensors, reload=index == 0)
-    except Exception as error:
+    except Exception as error:  # PyTorch makes no samples: a verdict, which is counted
         yield Verdict("eager error", f"no samples: {type(error).__name__}: {error}"[:300])
 
 

@@ -50,11 +50,6 @@ def _tanh(x: mx.array) -> mx.array:
 @instruction(elementwise=True)
 def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x)). Floats and complex numbers."""
-    return sigmoid_of(x)
-
-
-def sigmoid_of(x: mx.array) -> mx.array:
-    """sigmoid for instruction bodies."""
     if x.dtype == mx.complex64 or (on_cpu() and x.dtype == mx.float64):
         return 1 / (1 + exp_of(-x))
     if not on_cpu() or (x.dtype == mx.float32 and x.size <= FEW):

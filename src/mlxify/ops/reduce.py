@@ -49,7 +49,7 @@ def total(x: mx.array, axes: list[int], keepdims: bool) -> mx.array:
     """The sum of floats or complex numbers, in their dtype, accurate on every device.
 
     On a CPU, MLX adds up float32 one after another (1e6 times 0.1 is 1 % off), so long axes are added in pieces, and
-    then the pieces: that takes half the time as well. Rows are added up by the BLAS, in half of that.
+    then the pieces: that takes half the time as well. Rows are added up by the BLAS.
     """
     if x.size == 0:
         return filled(x, axes, keepdims, 0, x.dtype)
