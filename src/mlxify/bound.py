@@ -13,7 +13,7 @@ from .errors import InputError
 from .inputs import InputBinder
 from .isa import INSTRUCTIONS
 from .program import Graph, Instr, Method, Ref, refs
-from .segments import plan
+from .segments import Mode, Places, plan
 from .session import State
 from .steps import Runner, build_steps
 from .tree import unflatten
@@ -26,7 +26,7 @@ FOLD_LIMIT = 1 << 20
 class BoundMethod:
     """A method with its weights bound and its arguments decoded."""
 
-    def __init__(self, graph: Graph, method: Method, compile: bool, extra: Sequence[Any] = ()) -> None:
+    def __init__(self, graph: Graph, method: Method, mode: Mode, extra: Sequence[Any] = ()) -> None:
         self.method = method
         self.inputs = InputBinder(method)
         self.state_names = list(method.state.values())
@@ -37,7 +37,7 @@ class BoundMethod:
         self._targets = [i.value for i in method.inputs] + list(method.state)
         self._results = [*method.outputs, *(Ref(n) for n in method.updates.values()), *extra]
         self._results += [ref for ref, _ in method.checks]
-        self._compile = compile
+        self._mode = mode
         self._call: Callable[[list[Any]], list[Any]] | None = None
         self._lock = threading.Lock()
 
@@ -104,17 +104,14 @@ class BoundMethod:
         constants = {n: slots[n] for n in {*fixed, *(o for i in folded for o in i.outputs)} & used}
         mx.eval([v for v in constants.values() if isinstance(v, mx.array)])
         self._prologue = None
-        if self._compile:
-            numbers = {n for n, spec in self.method.specs.items() if spec.dtype is None}
-            steps = plan(self._rest, self._results, numbers, size, constants)
-        else:
-            steps = build_steps(self._rest, {*constants, *refs(self._results)})
+        numbers = {n for n, spec in self.method.specs.items() if spec.dtype is None}
+        steps = plan(self._rest, self._results, Places(size, constants, numbers), self._mode)
         return Runner(size, constants, self._targets, self._results, steps)
 
 
 def unroll(graph: Graph, method: Method) -> tuple[Runner, list[Instr]]:
     """An uncompiled method from inputs and state to outputs and new state, all flat; the instruction of each step."""
-    bound = BoundMethod(graph, method, compile=False)
+    bound = BoundMethod(graph, method, Mode.STEPS)
     return bound._bind(), bound._rest
 
 

@@ -149,6 +149,7 @@ class Instruction:
     effect: bool
     sync: bool
     elementwise: bool
+    chain: int
     doc: str
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -175,6 +176,7 @@ def instruction(
     effect: bool = False,
     sync: bool = False,
     elementwise: bool = False,
+    chain: int = 64,
 ) -> Any:
     """Declare an instruction. See the module's text.
 
@@ -183,10 +185,11 @@ def instruction(
     effect: the instruction is kept although nobody uses its result (an assertion).
     sync: the body looks at the values of arrays on the host, so a compiled segment ends before it.
     elementwise: an element of the result depends on the elements at its place alone, of arrays that broadcast.
+    chain: the MLX operations of which each takes the result of the last, at most; 0 when it grows with the arrays.
     """
     if fn is None:
         return lambda f: instruction(
-            f, abstract=abstract, noop=noop, effect=effect, sync=sync, elementwise=elementwise
+            f, abstract=abstract, noop=noop, effect=effect, sync=sync, elementwise=elementwise, chain=chain
         )
     hints = typing.get_type_hints(fn, include_extras=True)
     result = hints.pop("return")
@@ -203,6 +206,7 @@ def instruction(
         effect=effect,
         sync=sync,
         elementwise=elementwise,
+        chain=chain,
         doc=inspect.getdoc(fn) or "",
     )
     if schema.name in INSTRUCTIONS:

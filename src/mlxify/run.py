@@ -13,7 +13,7 @@ from .errors import InputError
 from .heap import keep_freed_memory
 from .ops.device import on_cpu
 from .program import Graph, Summary, format_method
-from .segments import compile_works
+from .segments import Mode, mode_of
 from .session import Session
 from .weights import turn_weights
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class Program:
     """A compiled model.
 
-    compile: run through mx.compile (True), instruction by instruction (False), or as suits the device (None).
+    compile: run through mx.compile (True), instruction by instruction (False), or as suits the device (None): on a
+    GPU through mx.compile, on a CPU as a graph that MLX traces but does not hand to a C++ compiler.
     """
 
     def __init__(self, graph: Graph, *, compile: bool | None = None) -> None:
@@ -32,7 +33,7 @@ class Program:
         _prepare_device()
         # Read now: MLX reads a file's arrays on a stream of the thread that opened it, which other threads lack.
         mx.eval([*graph.weights.values(), *graph.state.values()])
-        self.compile = _default_compile() if compile is None else compile
+        self.mode = mode_of(compile)
         self._session = Session(self, graph.state)
         self._bound: dict[str, BoundMethod] = {}
 
@@ -86,7 +87,7 @@ class Program:
     def bound_method(self, name: str) -> BoundMethod:
         """A method with its weights bound, made on first use."""
         if name not in self._bound:
-            self._bound.setdefault(name, BoundMethod(self.graph, self.graph.methods[name], self.compile))
+            self._bound.setdefault(name, BoundMethod(self.graph, self.graph.methods[name], self.mode))
         return self._bound[name]
 
     def profile(self, *args: Any, method: str | None = None, rounds: int = 5, **kwargs: Any) -> Profile:
@@ -100,7 +101,7 @@ class Program:
 
     def watch(self, args: tuple[Any, ...], kwargs: dict[str, Any], values: list[Any]) -> list[Any]:
         """Run `forward` and return some of its inner values, by reference (see mlxify.check)."""
-        bound = BoundMethod(self.graph, self.graph.methods[self.default_method()], False, extra=values)
+        bound = BoundMethod(self.graph, self.graph.methods[self.default_method()], Mode.STEPS, values)
         return bound.inner_values(args, kwargs, self._session._state, len(values))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -137,10 +138,6 @@ class Program:
     def __repr__(self) -> str:
         s = self.summary()
         return f"<mlxify.Program {', '.join(s.methods)}: {sum(s.methods.values())} instructions, {s.weight_bytes:,} bytes>"
-
-
-def _default_compile() -> bool:
-    return not on_cpu() and compile_works()
 
 
 def _prepare_device() -> None:

@@ -1,7 +1,8 @@
-"""Segments: runs of instructions that go through mx.compile, cut where the host must look at a value.
+"""Segments: runs of instructions that MLX traces into one graph, cut where the host must look at a value.
 
-A segment is traced once for each set of input shapes and host numbers. Host numbers that it computes (sizes) follow
-from the same set, so they are remembered beside the trace.
+A segment is traced once for each set of input shapes and host numbers, in each thread (MLX's streams and its cache
+of traces are the thread's). Host numbers that it computes (sizes) follow from the same set, so they are remembered
+beside the trace.
 """
 
 from __future__ import annotations
@@ -9,18 +10,40 @@ from __future__ import annotations
 import functools
 import threading
 import warnings
-from collections import OrderedDict
-from typing import Any
+from enum import Enum
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 
 from .isa import INSTRUCTIONS
-from .ops.device import one_core
+from .ops.device import on_cpu, one_core
 from .program import Instr, Ref, refs
 from .steps import Runner, Step, build_steps
+from .unfused import Arrays, traced, tracing_works
 
 MAX_TRACES = 64
-"""Traces a segment keeps; the one unused for longest goes first."""
+"""Traces that a segment keeps in a thread; the one unused for longest goes first."""
+FEW = 6
+"""Instructions that Python runs about as fast as MLX rebuilds their graph."""
+MAX_CHAIN = 20_000
+"""MLX operations in a row, at most, in a segment: mx.compile goes through them by recursion, and from 40,000 on the
+usual stack of 8 MB overflows."""
+
+
+class Mode(Enum):
+    """How the instructions of a program run."""
+
+    STEPS = "one by one"
+    TRACED = "mx.compile, nothing fused"
+    FUSED = "mx.compile"
+
+
+def mode_of(compile: bool | None) -> Mode:
+    """The mode that a user asks for, or the one that suits the device (None)."""
+    if compile is None and on_cpu():
+        return Mode.TRACED if tracing_works() else Mode.STEPS
+    wanted = compile if compile is not None else compile_works()
+    return Mode.FUSED if wanted else Mode.STEPS
 
 
 @functools.cache
@@ -30,84 +53,126 @@ def compile_works() -> bool:
         mx.eval(mx.compile(lambda x: mx.exp(x) * 2 + x)(mx.zeros((2,))))
         return True
     except RuntimeError as error:
-        warnings.warn(f"mx.compile does not work here, programs run uncompiled: {error}", stacklevel=3)
+        warnings.warn(f"mx.compile does not work here, programs run uncompiled: {error}", stacklevel=4)
         return False
 
 
-def plan(
-    instrs: list[Instr], results: list[Any], numbers: set[int], size: int, constants: dict[int, Any]
-) -> list[Step]:
-    """The steps of a method: compiled segments, and between them the instructions that wait for values."""
-    pieces: list[list[Instr]] = [[]]
-    for instr in instrs:
-        if INSTRUCTIONS[instr.op].sync:
-            pieces += [[instr], []]
-        else:
-            pieces[-1].append(instr)
-    pieces = [piece for piece in pieces if piece]
+class Places(NamedTuple):
+    """The values of a method by number: how many, the constants among them, those that are host numbers."""
+
+    size: int
+    constants: dict[int, Any]
+    numbers: set[int]
+
+
+def plan(instrs: list[Instr], results: list[Any], places: Places, mode: Mode) -> list[Step]:
+    """The steps of a method: segments, and between them the instructions that are not traced."""
+    keep = {*places.constants, *refs(results)}
+    if mode is Mode.STEPS:
+        return build_steps(instrs, keep)
     steps: list[Step] = []
     later: set[int] = set(refs(results))
-    for piece in reversed(pieces):
-        if INSTRUCTIONS[piece[0].op].sync:
-            steps += build_steps(piece, {n for i in piece for n in (*refs(i.args), *i.outputs)})
+    for piece, traceable in reversed(_pieces(instrs)):
+        if traceable and (mode is Mode.FUSED or len(piece) > FEW):
+            steps.append(Segment(piece, later, places, mode))
         else:
-            steps.append(Segment(piece, later, numbers, size, constants))
+            steps += build_steps(piece, keep | later)[::-1]
         later |= {n for i in piece for n in refs(i.args)}
     return steps[::-1]
 
 
-class Segment:
-    """A step that runs instructions through mx.compile."""
+def _pieces(instrs: list[Instr]) -> list[tuple[list[Instr], bool]]:
+    """The instructions in pieces, and whether a piece can be traced."""
+    pieces: list[tuple[list[Instr], bool]] = []
+    chain = 0
+    for instr in instrs:
+        schema = INSTRUCTIONS[instr.op]
+        traceable = not schema.sync and schema.chain > 0
+        chain += schema.chain
+        if not pieces or pieces[-1][1] != traceable or chain > MAX_CHAIN:
+            pieces.append(([], traceable))
+            chain = schema.chain
+        pieces[-1][0].append(instr)
+    return pieces
 
-    def __init__(
-        self,
-        instrs: list[Instr],
-        later: set[int],
-        numbers: set[int],
-        size: int,
-        constants: dict[int, Any],
-    ) -> None:
+
+class Segment:
+    """A step that runs instructions as one graph."""
+
+    def __init__(self, instrs: list[Instr], later: set[int], places: Places, mode: Mode) -> None:
         defined = {o for i in instrs for o in i.outputs}
         used = {n for i in instrs for n in refs(i.args)} - defined
-        inner = {n: constants[n] for n in used & constants.keys()}
-        used -= constants.keys()
+        inner = {n: places.constants[n] for n in used & places.constants.keys()}
+        used -= places.constants.keys()
         made = sorted(defined & later)
-        self.arrays_in = sorted(used - numbers)
-        self.numbers_in = sorted(used & numbers)
-        self.arrays_out = [n for n in made if n not in numbers]
-        self.numbers_out = [n for n in made if n in numbers]
+        self.arrays_in = sorted(used - places.numbers)
+        self.numbers_in = sorted(used & places.numbers)
+        self.arrays_out = [n for n in made if n not in places.numbers]
+        self.numbers_out = [n for n in made if n in places.numbers]
         results = [Ref(n) for n in [*self.arrays_out, *self.numbers_out]]
         steps = build_steps(instrs, {*inner, *results})
-        self.run = Runner(size, inner, [*self.arrays_in, *self.numbers_in], results, steps)
-        self.traces: OrderedDict[Any, tuple[Any, list[Any]]] = OrderedDict()
-        self._lock = threading.Lock()
+        self.run = Runner(places.size, inner, [*self.arrays_in, *self.numbers_in], results, steps)
+        self.mode = mode
+        self._local = _Traces()
 
     def __call__(self, slots: list[Any]) -> None:
         arrays = [slots[n] for n in self.arrays_in]
         numbers = [slots[n] for n in self.numbers_in]
-        key = (tuple(a.shape for a in arrays), tuple((type(n), n) for n in numbers))
-        with self._lock:  # two sessions in two threads have their traces in common
-            trace = self.traces.get(key)
-            if trace is None:
-                trace = self.traces[key] = self._trace(numbers)
-                if len(self.traces) > MAX_TRACES:
-                    self.traces.popitem(last=False)
-            else:
-                self.traces.move_to_end(key)
-            compiled, host = trace
-            results = [*compiled(arrays), *host]
+        trace = self._trace(arrays, numbers)
+        results = self.run([*arrays, *numbers]) if trace is None else [*trace.call(arrays), *trace.host]
         for number, value in zip([*self.arrays_out, *self.numbers_out], results, strict=True):
             slots[number] = value
 
-    def _trace(self, numbers: list[Any]) -> tuple[Any, list[Any]]:
-        """A compiled function of the arrays, and the list of host numbers that its first call fills."""
+    def _trace(self, arrays: list[mx.array], numbers: list[Any]) -> Trace | None:
+        """The trace for these shapes and numbers. Without fused kernels there is none at their first use.
+
+        To trace takes as long as two calls, and some programs see other shapes in every call.
+        """
+        traces = self._local.by_use
+        stream = repr(mx.default_stream(mx.default_device()))  # equal streams have different hashes
+        key = (stream, *map(_shape, arrays), *map(_typed, numbers))
+        if key in traces or self.mode is Mode.FUSED:
+            trace = traces.pop(key, None) or self._new_trace(numbers)
+        else:
+            trace = None
+        traces[key] = trace
+        if len(traces) > MAX_TRACES:
+            del traces[next(iter(traces))]
+        return trace
+
+    def _new_trace(self, numbers: list[Any]) -> Trace:
         host: list[Any] = []
         count = len(self.arrays_out)
 
         def body(arrays: list[mx.array]) -> list[mx.array]:
-            with one_core():
-                results = self.run([*arrays, *numbers])
+            results = self.run([*arrays, *numbers])
             host[:] = results[count:]
             return results[:count]
 
-        return mx.compile(body), host
+        def whole(arrays: list[mx.array]) -> list[mx.array]:
+            with one_core():  # several streams would cut the kernels
+                return body(arrays)
+
+        return Trace(traced(body) if self.mode is Mode.TRACED else mx.compile(whole), host)
+
+
+class Trace(NamedTuple):
+    """A function of the arrays, and the list of host numbers that its first call fills."""
+
+    call: Arrays
+    host: list[Any]
+
+
+class _Traces(threading.local):
+    """The traces of a thread, the one unused for longest first; None for what was seen once."""
+
+    def __init__(self) -> None:
+        self.by_use: dict[Any, Trace | None] = {}
+
+
+def _shape(array: mx.array) -> tuple[int, ...]:
+    return array.shape
+
+
+def _typed(number: Any) -> tuple[type, Any]:
+    return type(number), number

@@ -53,9 +53,8 @@ class State:
         with self.arrays() as arrays:
             results = run(arrays)
             try:
-                for name in names:
-                    del arrays[name]
-                mx.eval([r for r in results if isinstance(r, mx.array)])
+                mx.eval([arrays.pop(name) for name in names])
+                mx.async_eval([r for r in results if isinstance(r, mx.array)])
                 arrays.update(zip(names, new_state(results), strict=True))
             except BaseException as error:  # an interruption, too, loses the state
                 self._lost = f"a call failed while it was computed: {type(error).__name__}: {error}"

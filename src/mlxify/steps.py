@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .isa import INSTRUCTIONS
+from .ops.once import one_call
 from .program import Block, Instr, Ref, refs
 
 Step = Callable[[list[Any]], None]
@@ -24,8 +25,9 @@ class Runner:
         slots = self.slots.copy()
         for number, value in zip(self.targets, values, strict=True):
             slots[number] = value
-        for step in self.steps:
-            step(slots)
+        with one_call():
+            for step in self.steps:
+                step(slots)
         return [slots[r] if type(r) is Ref else r for r in self.results]
 
 

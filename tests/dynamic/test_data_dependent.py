@@ -262,9 +262,9 @@ class Decoder(nn.Module):
 @pytest.mark.parametrize("how", ["index_copy", "index_put", "narrow"])
 def test_a_decode_loop_traces_once(how, monkeypatch):
     traces = []
-    trace = Segment._trace
+    trace = Segment._new_trace
     monkeypatch.setattr(
-        Segment, "_trace", lambda self, numbers: traces.append(numbers) or trace(self, numbers)
+        Segment, "_new_trace", lambda self, numbers: traces.append(numbers) or trace(self, numbers)
     )
     model = Decoder(200, how=how).eval()
     graph = mlxify.convert(model, (T(3), T(0))).graph
@@ -284,9 +284,9 @@ def test_a_decode_loop_traces_once(how, monkeypatch):
 
 def test_only_a_new_length_traces_again(monkeypatch):
     traces = []
-    trace = Segment._trace
+    trace = Segment._new_trace
     monkeypatch.setattr(
-        Segment, "_trace", lambda self, numbers: traces.append(numbers) or trace(self, numbers)
+        Segment, "_new_trace", lambda self, numbers: traces.append(numbers) or trace(self, numbers)
     )
     program = Program(mlxify.convert(_Function(lambda x: x[x > 0] * 2), (X,)).graph, compile=True)
     for x in (X, X * 2, -X, -X * 2, X * 3):

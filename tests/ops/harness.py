@@ -1,6 +1,7 @@
 """Rows of op tests: each is converted, run eagerly, saved, loaded and run again, and compared with PyTorch.
 
-A row compares values, dtypes and shapes of every output with PyTorch eager on the CPU. `also` runs the same program
+A row compares values, dtypes and shapes of every output with PyTorch eager on the CPU. The loaded program runs as a
+graph that MLX traced, as on a CPU any program of more than a few instructions does. `also` runs the same program
 on further inputs (with `dynamic` sizes); MLXIFY_TEST_COMPILE=1 runs every row under mx.compile as well, by default
 only rows marked `compiled` do (mx.compile calls g++ on a CPU, about 0.4 s a kernel).
 """
@@ -20,7 +21,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 import mlxify
+from mlxify import segments
 from mlxify.run import Program
+
+segments.FEW = 0
 
 # Relative and absolute tolerance by dtype: a few units in the last place of one operation's result.
 TOLERANCES = {
@@ -101,13 +105,15 @@ def check(case: Case, tmp_path: Path) -> None:
 def check_program(case: Case, module: torch.nn.Module, program: Program, tmp_path: Path) -> None:
     path = tmp_path / "case.safetensors"
     program.save(path)
-    programs = {"eager": Program(program.graph, compile=False), "loaded": mlxify.load(path, compile=False)}
+    programs = {"eager": Program(program.graph, compile=False), "loaded": mlxify.load(path)}
     if case.compiled or os.environ.get("MLXIFY_TEST_COMPILE") == "1":
         programs["compiled"] = Program(program.graph, compile=True)
     for args in (case.args, *case.also):
         copies = pytree.tree_map_only(torch.Tensor, torch.clone, args)
         with torch.no_grad():
             expected = module(*copies)
+        programs["loaded"](*args)  # traced when it is called again
+        programs["loaded"].reset()
         for form, candidate in programs.items():
             compare(candidate(*args), expected, case.tolerance, form)
 

@@ -121,7 +121,7 @@ def logaddexp(x: Array, y: Array) -> Array:
     return mx.where(x == y, x + math.log(2), mx.maximum(x, y) + tail)
 
 
-@instruction(elementwise=True)
+@instruction(elementwise=True, chain=512)
 def gcd(x: Array, y: Array) -> Array:
     """The greatest common divisor of |x| and |y|, broadcast; gcd(0, 0) is 0. Integers of one dtype."""
     if not mx.issubdtype(x.dtype, mx.integer) or x.dtype != y.dtype:

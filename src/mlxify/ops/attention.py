@@ -19,6 +19,7 @@ from .dropout import dropout
 from .exponential import FEW, exp_of_negative
 from .join import repeat
 from .linear import matmul
+from .once import once_a_call
 from .reduce import logsumexp, total
 from .shape import broadcast_to, expand_dims, product, reshape, squeeze, swapped
 from .softmax import safe_softmax
@@ -57,9 +58,14 @@ def scaled_dot_product_attention(
         return attend(mask="causal").astype(dtype)
     if mask is None:
         return attend().astype(dtype)
-    sees = mask if mask.dtype == mx.bool_ else mask != -math.inf
     result = attend(mask=mask if mask.dtype == mx.bool_ else mask.astype(queries.dtype))
-    return mx.where(mx.any(sees, axis=-1, keepdims=True), result, mx.zeros((), result.dtype)).astype(dtype)
+    return mx.where(_sees_something(mask), result, mx.zeros((), result.dtype)).astype(dtype)
+
+
+@once_a_call
+def _sees_something(mask: mx.array) -> mx.array:
+    """Which queries see a key: (…, l, 1)."""
+    return mx.any(mask if mask.dtype == mx.bool_ else mask != -math.inf, axis=-1, keepdims=True)
 
 
 def _attend(q: mx.array, k: mx.array, v: mx.array, mask: mx.array | None) -> mx.array:
@@ -70,14 +76,19 @@ def _attend(q: mx.array, k: mx.array, v: mx.array, mask: mx.array | None) -> mx.
     grouped = (batch, k.shape[1], heads // k.shape[1] * length)
     scores = mx.reshape(q, (*grouped, width)) @ mx.swapaxes(k, -1, -2)
     if mask is not None:
-        if mask.dtype == mx.bool_:
-            mask = mx.where(mask, mx.array(0, q.dtype), mx.array(-math.inf, q.dtype))
+        mask = _added(mask, q.dtype) if mask.dtype == mx.bool_ else mask
         scores = mx.reshape(mx.reshape(scores, (batch, heads, length, -1)) + mask, scores.shape)
     # A query that sees nothing has scores of -inf: its weights are then 0, and their sum may be anything but 0.
     greatest = mx.maximum(mx.max(scores, axis=-1, keepdims=True), mx.finfo(scores.dtype).min)
     weights = exp_of_negative(scores - greatest)
     result = (weights @ v) / mx.maximum(total(weights, [3], True), mx.finfo(scores.dtype).smallest_normal)
     return mx.reshape(result, (batch, heads, length, v.shape[3]))
+
+
+@once_a_call
+def _added(mask: mx.array, dtype: mx.Dtype) -> mx.array:
+    """A mask of booleans as numbers to add to the scores."""
+    return mx.where(mask, mx.array(0, dtype), mx.array(-math.inf, dtype))
 
 
 def _check_attention(q: mx.array, k: mx.array, v: mx.array, mask: mx.array | None) -> None:
@@ -96,6 +107,7 @@ def _check_attention(q: mx.array, k: mx.array, v: mx.array, mask: mx.array | Non
             raise ValueError(f"a mask of the shape {mask.shape} for {shape}")
 
 
+@once_a_call
 def _with_causal(mask: mx.array | None, length: int, span: int, offset: int) -> mx.array:
     """The mask, also hiding from query i the keys after i + offset."""
     past = mx.arange(span) <= mx.expand_dims(mx.arange(length) + offset, 1)

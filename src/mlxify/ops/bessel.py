@@ -15,14 +15,14 @@ from .special import on_interval
 from .unary import abs_, cos, log, negative, sin, sqrt
 
 
-@instruction
+@instruction(chain=128)
 def i0e(x: Array) -> Array:
     """exp(-|x|) I0(x), the scaled modified Bessel function of order 0. Floats."""
     z = mx.abs(wide_floats(x))
     return _modified(z, horner(_near(z), _I0_NEAR), _I0_FAR).astype(x.dtype)
 
 
-@instruction
+@instruction(chain=128)
 def i1e(x: Array) -> Array:
     """exp(-|x|) I1(x), the scaled modified Bessel function of order 1. Floats."""
     z = mx.abs(wide_floats(x))

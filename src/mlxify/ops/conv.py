@@ -19,11 +19,11 @@ from .shape import MAX_SIZE, check_sizes, expand_dims, reshape, squeeze, transpo
 MAX_TAPS = 64
 """Kernel elements up to which a depthwise convolution on a CPU is a sum of shifted arrays."""
 
-MAX_DEPTH = 4096
+MAX_DEPTH = 64
 """Planes of the kernel of a 3-D convolution with groups."""
 
 
-@instruction
+@instruction(chain=128)
 def conv(
     x: Array,
     weight: Array,
@@ -63,7 +63,7 @@ def conv(
     return _biased(result, bias).astype(dtype)
 
 
-@instruction
+@instruction(chain=128)
 def conv_transpose(
     x: Array,
     weight: Array,

@@ -17,7 +17,7 @@ from .special import on_interval
 from .unary import abs_, log, log1p, negative, sqrt
 
 
-@instruction(elementwise=True)
+@instruction(elementwise=True, chain=128)
 def erf(x: Array) -> Array:
     """The error function, relatively exact near 0. Floats."""
     return erf_of(x)
@@ -37,7 +37,7 @@ def _erf(x: mx.array) -> mx.array:
     return mx.clip(z * horner(y, _ERF_ABOVE) / horner(y, _ERF_BELOW), -1, 1).astype(x.dtype)
 
 
-@instruction(elementwise=True)
+@instruction(elementwise=True, chain=128)
 def erfcx(x: Array) -> Array:
     """exp(x**2) (1 - erf(x)), accurate for all x; infinite where it overflows. Floats."""
     z = x.astype(mx.float32) if x.dtype.size == 2 else x
@@ -45,7 +45,7 @@ def erfcx(x: Array) -> Array:
     return mx.where(z < 0, 2 * exp_of(z * z) - right, right).astype(x.dtype)
 
 
-@instruction(elementwise=True)
+@instruction(elementwise=True, chain=128)
 def erfinv(x: Array) -> Array:
     """The inverse of the error function: nan outside -1 to 1, infinite at its ends. Floats."""
     if x.dtype != mx.float64:

@@ -14,7 +14,7 @@ from .exponential import horner, wide_floats
 from .unary import negative, sin
 
 
-@instruction
+@instruction(chain=128)
 def lgamma(x: Array) -> Array:
     """log |gamma(x)|; infinite at 0, the negative integers and both infinities. Floats."""
     z = wide_floats(x)

@@ -18,7 +18,7 @@ MANTISSA = 2**23
 """The bits of a float32 hold its exponent in multiples of this."""
 
 
-@instruction
+@instruction(chain=128)
 def xor_sum(x: Array, axes: list[int], keepdims: bool) -> Array:
     """The exclusive or of all elements over axes. Of nothing 0. Integers or bools."""
     if mx.issubdtype(x.dtype, mx.inexact):

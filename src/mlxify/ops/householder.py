@@ -14,7 +14,7 @@ from .linear import product
 from .shape import broadcast_to
 
 
-@instruction
+@instruction(chain=0)
 def qr(x: Array) -> tuple[Array, Array]:
     """Q (..., m, k) with orthonormal columns and R (..., k, n), upper triangular, k = min(m, n): Q @ R = x.
 
@@ -31,7 +31,7 @@ def qr(x: Array) -> tuple[Array, Array]:
         return reflect(start, packed, tau, False), mx.triu(packed[..., :k, :])
 
 
-@instruction
+@instruction(chain=0)
 def householder(x: Array) -> tuple[Array, Array]:
     """The reflections that make x (..., m, n) upper triangular: R and below it their vectors, and tau (..., k).
 
@@ -73,7 +73,7 @@ def _reflection(x: mx.array) -> tuple[mx.array, mx.array, mx.array, mx.array]:
     return mx.concatenate([beta, below], -2), tau, right[..., :1, :], right[..., 1:, :]
 
 
-@instruction
+@instruction(chain=0)
 def reflect(x: Array, v: Array, tau: Array, adjoint: bool) -> Array:
     """Q @ x, or Q.H @ x if `adjoint`, with Q = H[0] @ H[1] @ … of the reflections that `householder` gives.
 

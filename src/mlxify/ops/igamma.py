@@ -16,7 +16,7 @@ LARGE = 200
 """From this a on Temme's expansion holds for all x."""
 
 
-@instruction
+@instruction(chain=512)
 def igamma(a: Array, x: Array) -> Array:
     """P(a, x), the integral of t**(a - 1) exp(-t) from 0 to x over gamma(a), broadcast. Floats of one dtype.
 
@@ -26,7 +26,7 @@ def igamma(a: Array, x: Array) -> Array:
     return _with_limits(lower, a, x, 0.0)
 
 
-@instruction
+@instruction(chain=512)
 def igammac(a: Array, x: Array) -> Array:
     """Q(a, x) = 1 - P(a, x), exact where it is small, broadcast; see igamma. Floats of one dtype."""
     _, upper = _incomplete(wide_floats(a), wide_floats(x))

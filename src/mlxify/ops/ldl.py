@@ -22,7 +22,7 @@ ALPHA = (1 + math.sqrt(17)) / 8
 """A pivot is good if it is at least this share of the largest element beside it."""
 
 
-@instruction
+@instruction(chain=0)
 def ldl_factor(x: Array, hermitian: bool) -> tuple[Array, Array]:
     """D and the lower L of symmetric (or Hermitian) matrices (..., n, n) in one, and the pivots, as LAPACK has them.
 
@@ -121,7 +121,7 @@ def _choice(a: mx.array, k: int, rows: mx.array) -> tuple[mx.array, mx.array]:
     return mx.where(stays, mx.array(k, mx.int32), place), ~stays & ~single
 
 
-@instruction
+@instruction(chain=0)
 def ldl_solve(ld: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
     """x with A @ x = b, where `ldl_factor` gave ld (..., n, n) and pivots of A. b: (..., n, k), of the same batch."""
     check_matrices(ld, square=True)

@@ -35,7 +35,7 @@ from .triangular import solve_triangular, substituted
 from .unary import abs_, log, sign
 
 
-@instruction
+@instruction(chain=0)
 def lu_factor(x: Array) -> tuple[Array, Array, Array]:
     """L and U of matrices (..., m, n) in one (the ones on L's diagonal left out), the pivots, the permutation.
 
@@ -93,7 +93,7 @@ def rows_in_order(x: mx.array, order: mx.array) -> mx.array:
     return mx.take_along_axis(x, mx.broadcast_to(mx.expand_dims(order, -1), x.shape), -2)
 
 
-@instruction
+@instruction(chain=0)
 def order_of_pivots(pivots: Array, rows: Int) -> Array:
     """Where each of `rows` rows comes from after row i was exchanged with row pivots[i], for one i after another.
 

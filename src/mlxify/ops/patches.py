@@ -16,7 +16,7 @@ MAX_OVERLAP = 4096
 """Windows that may share one element."""
 
 
-@instruction
+@instruction(chain=0)
 def overlap_add(x: Array, axis: int, stride: Int, dilation: Int) -> Array:
     """Windows added up where they overlap: out[i * stride + j * dilation] += x[i, j] for i along `axis`.
 

@@ -22,7 +22,7 @@ MAX_SLICES = 32
 """Window sizes up to which a pool combines shifted slices instead of reducing over a view of all windows."""
 
 
-@instruction
+@instruction(chain=128)
 def max_pool(
     x: Array, kernel: list[Int], stride: list[Int], padding: list[Int], dilation: list[Int], ceil_mode: bool
 ) -> Array:
@@ -40,7 +40,7 @@ def max_pool(
     return x
 
 
-@instruction
+@instruction(chain=512)
 def argmax_pool(
     x: Array, kernel: list[Int], stride: list[Int], padding: list[Int], dilation: list[Int], ceil_mode: bool
 ) -> Array:
@@ -58,7 +58,7 @@ def argmax_pool(
     return _positions(x, tables)
 
 
-@instruction
+@instruction(chain=128)
 def avg_pool(
     x: Array,
     kernel: list[Int],
@@ -91,7 +91,7 @@ def avg_pool(
     return _quotient(total, number).astype(x.dtype)
 
 
-@instruction
+@instruction(chain=128)
 def adaptive_avg_pool(x: Array, sizes: list[Int]) -> Array:
     """The mean of `sizes` windows along each spatial axis. x: (n, *spatial, c).
 
@@ -109,7 +109,7 @@ def adaptive_avg_pool(x: Array, sizes: list[Int]) -> Array:
     return total.astype(x.dtype)
 
 
-@instruction
+@instruction(chain=128)
 def adaptive_max_pool(x: Array, sizes: list[Int]) -> Array:
     """The largest element of `sizes` windows along each spatial axis, windows as in `adaptive_avg_pool`."""
     if _is_empty(x, sizes):
@@ -121,7 +121,7 @@ def adaptive_max_pool(x: Array, sizes: list[Int]) -> Array:
     return x
 
 
-@instruction
+@instruction(chain=512)
 def adaptive_argmax_pool(x: Array, sizes: list[Int]) -> Array:
     """Where the elements that adaptive_max_pool gives are, as in `argmax_pool`."""
     if _is_empty(x, sizes):

@@ -49,7 +49,7 @@ def _lstm_shapes(x, h, c, w_ih, w_hh, bias, w_hr, reverse):
     return _zeros(x, [h, c], [w_ih, w_hh, bias, w_hr], 4)
 
 
-@instruction(abstract=_lstm_shapes)
+@instruction(abstract=_lstm_shapes, chain=0)
 def lstm(
     x: Array,
     h: Array,
@@ -86,7 +86,7 @@ def _gru_shapes(x, h, w_ih, w_hh, b_ih, b_hh, reverse):
     return _zeros(x, [h], [w_ih, w_hh, b_ih, b_hh], 3)
 
 
-@instruction(abstract=_gru_shapes)
+@instruction(abstract=_gru_shapes, chain=0)
 def gru(
     x: Array, h: Array, w_ih: Array, w_hh: Array, b_ih: Array | None, b_hh: Array | None, reverse: bool
 ) -> tuple[Array, Array]:
@@ -115,7 +115,7 @@ def _rnn_shapes(x, h, w_ih, w_hh, bias, nonlinearity, reverse):
     return _zeros(x, [h], [w_ih, w_hh, bias], 1)
 
 
-@instruction(abstract=_rnn_shapes)
+@instruction(abstract=_rnn_shapes, chain=0)
 def rnn(
     x: Array,
     h: Array,

@@ -15,6 +15,7 @@ from ..isa import Array, Int, cast, instruction
 from ..lowering import HALVES, lowers
 from ..patterns import Pattern, fuses, narrowed, op, shared, widened, wild
 from .device import on_cpu
+from .once import once_a_call
 from .shape import reshape
 
 MAX_DIMS = 1 << 16
@@ -44,8 +45,8 @@ def rope(
     _check(x, dims, offset, freqs)
     if x.size == 0:
         return x
-    ready = freqs is not None and freqs.ndim == 2
-    if x.dtype in HALVES and not on_cpu() and not ready:
+    angles = freqs if freqs is not None and freqs.ndim == 2 else None
+    if x.dtype in HALVES and not on_cpu() and angles is None:
         # The kernel computes powers and sines with fewer digits, which half precision does not show.
         waves = 1 / _rates(dims, base, mx.float32) if freqs is None else freqs.astype(mx.float32)
         offset = offset.astype(mx.int32) if isinstance(offset, mx.array) else offset
@@ -53,12 +54,11 @@ def rope(
             x, dims, traditional=traditional, base=None, scale=scale, offset=offset, freqs=waves
         )
     dtype = mx.float64 if x.dtype == mx.float64 else mx.float32
-    angles = (
-        freqs.astype(dtype)
-        if ready and freqs is not None
-        else _angles(x, dims, base, scale, offset, freqs, dtype)
-    )
-    return _rotate(x, dims, traditional, *_circle(angles))
+    if angles is not None:
+        circle = _circle(angles, dtype)
+    else:
+        circle = _turns(x.ndim, x.shape[-2], dims, base, scale, offset, freqs, dtype)
+    return _rotate(x, dims, traditional, *circle)
 
 
 def _check(x: mx.array, dims: int, offset: int | mx.array, freqs: mx.array | None) -> None:
@@ -86,28 +86,32 @@ def _rates(dims: int, base: float, dtype: mx.Dtype) -> mx.array:
     return mx.array(powers if dtype == mx.float64 else powers.astype(np.float32), dtype=dtype)
 
 
-def _angles(
-    x: mx.array,
+@once_a_call
+def _turns(
+    rank: int,
+    length: int,
     dims: int,
     base: float,
     scale: float,
     offset: int | mx.array,
     freqs: mx.array | None,
     dtype: mx.Dtype,
-) -> mx.array:
-    """(t, dims / 2), or (b, 1, …, t, dims / 2) for an offset by batch."""
+) -> tuple[mx.array, mx.array]:
+    """The cosines and sines: (t, dims / 2), or (b, 1, …, t, dims / 2) of the given rank for an offset by batch."""
     rates = _rates(dims, base, dtype) if freqs is None else 1 / freqs.astype(dtype)
-    positions = mx.arange(x.shape[-2], dtype=mx.int64)
+    positions = mx.arange(length, dtype=mx.int64)
     if isinstance(offset, mx.array) and offset.size > 1:
-        offset = mx.reshape(offset, (-1, *[1] * (x.ndim - 2)))
+        offset = mx.reshape(offset, (-1, *[1] * (rank - 2)))
     start = offset.astype(mx.int64) if isinstance(offset, mx.array) else mx.array(offset, mx.int64)
     scaled = (positions + start).astype(dtype) * mx.array(scale, dtype)
-    return mx.expand_dims(scaled, -1) * rates
+    return _circle(mx.expand_dims(scaled, -1) * rates, dtype)
 
 
-def _circle(angles: mx.array) -> tuple[mx.array, mx.array]:
+@once_a_call
+def _circle(angles: mx.array, dtype: mx.Dtype) -> tuple[mx.array, mx.array]:
     """The cosines and sines."""
-    if angles.dtype != mx.float64:
+    angles = angles.astype(dtype)
+    if dtype != mx.float64:
         return mx.cos(angles), mx.sin(angles)
     t = mx.tan(angles / 2)  # MLX has these two in float32 only, but the tangent in float64
     return (1 - t * t) / (1 + t * t), 2 * t / (1 + t * t)

@@ -65,7 +65,7 @@ def _extreme(op: Callable[..., mx.array], x: mx.array, axis: int) -> mx.array:
     return op(wide, axis=axis).astype(x.dtype)
 
 
-@instruction
+@instruction(chain=256)
 def logcumsumexp(x: Array, axis: int) -> Array:
     """log(cumsum(exp(x))) along an axis of floats, without overflow. Halves in float32."""
     if x.dtype == mx.float64:

@@ -11,6 +11,7 @@ from ..errors import refuse
 from ..isa import Array, Int, instruction
 from ..lowering import lowers
 from .axes import axis_of
+from .once import once_a_call
 
 MAX_SIZE = 2**31 - 1
 MAX_ELEMENTS = 2**40
@@ -132,14 +133,18 @@ def slice_at(x: Array, start: Int | Array, length: Int, axis: int) -> Array:
         if not 0 <= first <= last:
             raise ValueError(f"{length} elements from {start} on are not in an axis of {x.shape[axis]}")
         return x[(slice(None),) * axis + (slice(first, first + length),)]
-    if not mx.issubdtype(start.dtype, mx.integer):
-        raise ValueError("the start is not an integer")
-    # MLX does not check it, so it is brought into range on the device.
-    index = mx.reshape(start, [1]).astype(mx.int64)
-    index = mx.clip(mx.where(index < 0, index + x.shape[axis], index), 0, last)
     sizes = list(x.shape)
     sizes[axis] = length
-    return mx.slice(x, index, [axis], sizes)
+    return mx.slice(x, start_in_range(start, x.shape[axis], last), [axis], sizes)
+
+
+@once_a_call
+def start_in_range(start: mx.array, size: int, last: int) -> mx.array:
+    """A start on the device as int64[1], brought into range there since MLX does not check it."""
+    if not mx.issubdtype(start.dtype, mx.integer):
+        raise ValueError("the start is not an integer")
+    index = mx.reshape(start, [1]).astype(mx.int64)
+    return mx.clip(mx.where(index < 0, index + size, index), 0, last)
 
 
 @instruction(noop=lambda x, axes: not axes)

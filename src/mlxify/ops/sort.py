@@ -71,7 +71,7 @@ def _cut(x: mx.array, start: int, stop: int, axis: int) -> mx.array:
     return x[(slice(None),) * axis + (slice(start, stop),)]
 
 
-@instruction
+@instruction(chain=512)
 def searchsorted(sequence: Array, values: Array, side: Side) -> Array:
     """Where values belong in an ascending sequence: how many of its elements are < ("left") or <= ("right") them, int64.
 

@@ -16,7 +16,7 @@ from .unary import abs_, cos, sin, sqrt
 MAX_COEFFICIENTS = 128
 
 
-@instruction
+@instruction(chain=512)
 def polynomial(x: Array, coefficients: list[float]) -> Array:
     """c[0] + c[1] x + c[2] x**2 + …, from 2 to 128 coefficients. Floats and complex numbers."""
     if not 2 <= len(coefficients) <= MAX_COEFFICIENTS:

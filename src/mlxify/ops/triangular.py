@@ -11,7 +11,7 @@ from .linear import product
 from .shape import broadcast_to
 
 
-@instruction
+@instruction(chain=0)
 def solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
     """x with a @ x = b, by substitution: a (..., n, n), of which only the upper or lower triangle is read, b (..., n, k).
 

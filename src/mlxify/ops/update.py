@@ -17,7 +17,7 @@ from .create import arange
 from .index import MASKS, check_known, check_mask, is_run, resolve, scalar_like
 from .scalar import as_number
 from .scatter import masked_scatter, reduce_into, scatter
-from .shape import broadcast_to, distinct_axes, expand_dims, moved, reshape, transpose
+from .shape import broadcast_to, distinct_axes, expand_dims, moved, reshape, start_in_range, transpose
 from .slicing import storage_place
 
 
@@ -51,7 +51,7 @@ def slice_update(
 
 
 def _vector(firsts: list[int | mx.array]) -> mx.array:
-    parts = [mx.array([first], mx.int32) if isinstance(first, int) else first for first in firsts]
+    parts = [mx.array([first], mx.int64) if isinstance(first, int) else first for first in firsts]
     return parts[0] if len(parts) == 1 else mx.concatenate(parts)
 
 
@@ -66,13 +66,10 @@ def check_update(x: mx.array, update: mx.array, axes: list[int], steps: list[int
 
 
 def _first(start: int | mx.array, size: int, last: int) -> int | mx.array:
-    """A start in range, an array as int32[1]: MLX would write outside of the array."""
-    if isinstance(start, int):
-        return min(max(start + size if start < 0 else start, 0), last)
-    if not mx.issubdtype(start.dtype, mx.integer):
-        raise ValueError("the start is not an integer")
-    start = (start if start.shape == (1,) else mx.reshape(start, [1])).astype(mx.int32)
-    return mx.clip(mx.where(start < 0, start + size, start), 0, last)
+    """A start in range: MLX would write outside of the array."""
+    if isinstance(start, mx.array):
+        return start_in_range(start, size, last)
+    return min(max(start + size if start < 0 else start, 0), last)
 
 
 @lowers("aten.slice_scatter")

@@ -41,7 +41,7 @@ def _like(
     return mx.zeros((x.shape[0], *check_sizes(sizes), x.shape[-1]), x.dtype)
 
 
-@instruction(abstract=_like)
+@instruction(abstract=_like, chain=128)
 def interpolate(
     x: Array, sizes: list[Int], scales: list[Number | None], mode: Mode, align_corners: bool, antialias: bool
 ) -> Array:

@@ -33,7 +33,7 @@ STEPS = 40
 RESOLUTION = 2.0**-26
 
 
-@instruction
+@instruction(chain=128)
 def random_log_gamma(key: Array, alpha: Array) -> Array:
     """Logarithms of gamma-distributed numbers of scale 1, one for each shape parameter; -inf for 0. Floats.
 
@@ -58,7 +58,7 @@ def random_log_gamma(key: Array, alpha: Array) -> Array:
     return mx.where(a == 0, -math.inf, result).astype(alpha.dtype)
 
 
-@instruction
+@instruction(chain=128)
 def random_poisson(key: Array, rate: Array) -> Array:
     """Poisson-distributed whole numbers as floats, one for each mean. nan for negative ones. Floats.
 
@@ -83,7 +83,7 @@ def random_poisson(key: Array, rate: Array) -> Array:
     return _chosen(rate, mean >= 0, mean < FEW, few, many)
 
 
-@instruction
+@instruction(chain=128)
 def random_binomial(key: Array, count: Array, prob: Array) -> Array:
     """How many of `count` tries succeed, each with the probability `prob`, as floats. Floats of one shape and dtype.
 
