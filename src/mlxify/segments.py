@@ -23,7 +23,7 @@ from .unfused import Arrays, traced, tracing_works
 
 MAX_TRACES = 64
 """Traces that a segment keeps in a thread; the one unused for longest goes first."""
-FEW = 6
+FEW = 8
 """Instructions that Python runs about as fast as MLX rebuilds their graph."""
 MAX_CHAIN = 20_000
 """MLX operations in a row, at most, in a segment: mx.compile goes through them by recursion, and from 40,000 on the
@@ -97,7 +97,11 @@ def _pieces(instrs: list[Instr]) -> list[tuple[list[Instr], bool]]:
 
 
 class Segment:
-    """A step that runs instructions as one graph."""
+    """A step that runs instructions as one graph.
+
+    Without fused kernels a graph is traced at the second use of the same shapes and numbers: that takes as long as two
+    calls, and some programs see other shapes in every call.
+    """
 
     def __init__(self, instrs: list[Instr], later: set[int], places: Places, mode: Mode) -> None:
         defined = {o for i in instrs for o in i.outputs}
@@ -107,6 +111,7 @@ class Segment:
         made = sorted(defined & later)
         self.arrays_in = sorted(used - places.numbers)
         self.numbers_in = sorted(used & places.numbers)
+        self.drop = sorted(used - later)
         self.arrays_out = [n for n in made if n not in places.numbers]
         self.numbers_out = [n for n in made if n in places.numbers]
         results = [Ref(n) for n in [*self.arrays_out, *self.numbers_out]]
@@ -118,27 +123,23 @@ class Segment:
     def __call__(self, slots: list[Any]) -> None:
         arrays = [slots[n] for n in self.arrays_in]
         numbers = [slots[n] for n in self.numbers_in]
-        trace = self._trace(arrays, numbers)
-        results = self.run([*arrays, *numbers]) if trace is None else [*trace.call(arrays), *trace.host]
-        for number, value in zip([*self.arrays_out, *self.numbers_out], results, strict=True):
-            slots[number] = value
-
-    def _trace(self, arrays: list[mx.array], numbers: list[Any]) -> Trace | None:
-        """The trace for these shapes and numbers. Without fused kernels there is none at their first use.
-
-        To trace takes as long as two calls, and some programs see other shapes in every call.
-        """
-        traces = self._local.by_use
         stream = repr(mx.default_stream(mx.default_device()))  # equal streams have different hashes
         key = (stream, *map(_shape, arrays), *map(_typed, numbers))
-        if key in traces or self.mode is Mode.FUSED:
-            trace = traces.pop(key, None) or self._new_trace(numbers)
-        else:
-            trace = None
+        traces = self._local.by_use
+        known = key in traces
+        trace = traces.pop(key, None)
+        if trace is None and (known or self.mode is Mode.FUSED):
+            trace = self._new_trace(numbers)
+            # MLX refuses to trace a function of an array that is one of its constants as well, such as cond's result.
+            arrays = list(map(mx.stop_gradient, arrays))
         traces[key] = trace
         if len(traces) > MAX_TRACES:
             del traces[next(iter(traces))]
-        return trace
+        results = self.run([*arrays, *numbers]) if trace is None else [*trace.call(arrays), *trace.host]
+        for number, value in zip([*self.arrays_out, *self.numbers_out], results, strict=True):
+            slots[number] = value
+        for number in self.drop:
+            slots[number] = None
 
     def _new_trace(self, numbers: list[Any]) -> Trace:
         host: list[Any] = []
