@@ -9,7 +9,7 @@ import torch
 
 import mlxify
 from mlxify.inputs import to_numpy
-from mlxify.weights import LEAST, _linear_weights
+from mlxify.weights import LEAST, _orders
 
 
 class Tied(torch.nn.Module):
