@@ -166,7 +166,9 @@ def test_a_long_chain_does_not_overflow_the_stack(compile: bool | None, tmp_path
     first = ["multiply", ["%0", "%0"], [4], 0]
     path = tmp_path / "long.safetensors"
     path.write_bytes(build.instrs(first, *chain, outputs=["%60004"]))
-    done = subprocess.run([sys.executable, "-c", LONG, str(path), str(compile)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", LONG, str(path), str(compile)], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 

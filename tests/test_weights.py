@@ -69,7 +69,7 @@ def test_the_file_stays_the_same(model: Tied, tmp_path: Path) -> None:
 
 
 def test_which_are_turned(program: mlxify.Program) -> None:
-    found = set(_linear_weights(program.graph))
+    found = set(dict(_orders(program.graph)))
     assert found == {"head.weight", "inner.weight", "small.weight"}
     assert all(program.graph.weights[name].size >= LEAST for name in found)
     program(mx.arange(7))

@@ -52,6 +52,8 @@ def conv(
     x, weight, bias = _widened(x, weight, bias)
     if not _plain(x):
         result = _by_windows(_padded(x, low, high), weight, stride, dilation, groups)
+    elif on_cpu() and groups == 1 == math.prod(kernel):
+        result = _pointwise_conv(_padded(x, low, high), weight, stride)
     elif on_cpu() and _depthwise(x, weight, groups):
         result = _depthwise_conv(_padded(x, low, high), weight, counts, stride, dilation)
     elif groups > 1 and len(axes) == 3:
@@ -187,6 +189,12 @@ def _by_windows(
     rows = mx.reshape(mx.transpose(rows, (2, 0, 1, 3)), (groups, -1, inner * (x.shape[-1] // groups)))
     columns = mx.swapaxes(mx.reshape(weight, (groups, weight.shape[0] // groups, -1)), 1, 2)
     return mx.reshape(mx.swapaxes(product(rows, columns), 0, 1), (*shape, weight.shape[0]))
+
+
+def _pointwise_conv(x: mx.array, weight: mx.array, stride: list[int]) -> mx.array:
+    """A kernel of one place as a matrix product: on a CPU MLX's convolution copies x and takes 1.2 to 4 times as long."""
+    places = tuple(slice(None, None, step) for step in stride)
+    return x[(slice(None), *places)] @ mx.reshape(weight, (weight.shape[0], -1)).T
 
 
 def _depthwise_conv(
