@@ -17,8 +17,9 @@ from typing import Any
 import mlx.core as mx
 from timer import Row, Settings, alternate, difference, main
 
+import mlxify
 from mlxify.heap import SWITCH, keep_freed_memory
-from mlxify.ops import activation, attention, device, linear, norm, softmax
+from mlxify.ops import activation, attention, conv, device, linear, norm, softmax
 
 WITH, WITHOUT = "with", "without"
 
@@ -102,6 +103,48 @@ def rows(settings: Settings) -> Iterator[Row]:
     )
 
 
+def convolutions(settings: Settings) -> Iterator[Row]:
+    wide, kernel = mx.random.normal((1, 56, 56, 64)), mx.random.normal((256, 1, 1, 64))
+    ones, zeros = [1, 1], [0, 0]
+    yield compare(
+        "a kernel of one place as a product: 56 x 56 x 64 to 256",
+        settings,
+        lambda: conv.conv(wide, kernel, None, ones, zeros, zeros, ones, 1),
+        lambda: mx.conv2d(wide, kernel),
+    )
+    deep, first = mx.random.normal((1, 7, 7, 512)), mx.random.normal((512, 512, 3, 3))
+    strided = first.transpose(0, 2, 3, 1)
+    row_major = mx.contiguous(strided)
+    mx.eval(strided, row_major)
+    yield compare(
+        "a kernel row-major in memory: 7 x 7 x 512, 3 x 3",
+        settings,
+        lambda: conv.conv(deep, row_major, None, ones, ones, ones, ones, 1),
+        lambda: conv.conv(deep, strided, None, ones, ones, ones, ones, 1),
+    )
+
+
+def graphs(settings: Settings) -> Iterator[Row]:
+    """A decoder's tokens, where the arrays are small and what Python does for each call shows."""
+    import tempfile
+
+    from handwritten import Ours, generate
+    from torch_models import NEW, PROMPT, export_decoder, load_decoder, prompt, with_cache
+
+    model = load_decoder("Llama, tiny")
+    ids, new = mx.array(prompt(model.config.vocab_size).numpy()), 8 if settings.quick else NEW
+    with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
+        mlxify.convert(export_decoder(with_cache(model))).save(file.name)
+        sides = {WITH: Ours(mlxify.load(file.name)), WITHOUT: Ours(mlxify.load(file.name, compile=False))}
+    first = mx.array([[7]])
+    apart = difference(*(side.prefill(ids) for side in sides.values()))
+    calls = {label: (lambda s=side: generate(s, first, PROMPT, new)) for label, side in sides.items()}
+    case = "graphs that MLX rebuilds: tiny Llama, 64 tokens"
+    yield alternate(calls, settings).row(
+        case, WITH, WITHOUT, scale=1e3 / new, unit="ms a token", difference=apart
+    )
+
+
 def memory(settings: Settings) -> Iterator[Row]:
     def child(switch: str) -> float:
         command = [sys.executable, "-c", KEPT]
@@ -128,4 +171,5 @@ def memory(settings: Settings) -> Iterator[Row]:
 if __name__ == "__main__":
     mx.set_default_device(mx.cpu)
     keep_freed_memory()
-    main(__doc__ or "", {f.__name__: f for f in (streams, products, rows, memory)}, quick=("products",))
+    groups = (streams, products, convolutions, rows, graphs, memory)
+    main(__doc__ or "", {f.__name__: f for f in groups}, quick=("products",))

@@ -39,6 +39,7 @@ def test_json(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
     used = report["mlx"]["blas"]
     assert {**mlxify.fast_blas()._asdict(), "gflops": used["gflops"]} == used and used["gflops"] > 0
     assert report["extras"]["torch"]["torch"]
+    assert report["mlx"]["programs"] == mlxify.segments.mode_of(None).value
     assert bool(report["advice"]) == (not used["fast"])
 
 

@@ -21,6 +21,7 @@ LAYERS = [
         "verify",
         "inputs",
         "steps",
+        "unfused",
         "segments",
         "files",
         "session",

@@ -4,6 +4,7 @@ import io
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import mlx.core as mx
@@ -56,7 +57,7 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     trace = Segment._new_trace
 
-    def counted(self: Segment, numbers: list[object]) -> segments.Trace:
+    def counted(self: Segment, numbers: list[object]) -> object:
         seen.append(threading.current_thread().name)
         return trace(self, numbers)
 
@@ -146,6 +147,24 @@ def test_where_the_user_has_switched_compiling_off(program: Program, model: Laye
         assert len(calls) == 2  # it is off still
     finally:
         mx.enable_compile()
+
+
+def test_what_mlx_cannot_trace_runs_uncompiled(
+    program: Program, model: Layers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(function: object) -> object:
+        def call(arrays: list[mx.array]) -> list[mx.array]:
+            raise IndexError("_Map_base::at")
+
+        return call
+
+    monkeypatch.setattr(segments, "traced", broken)
+    check(program, model, 3)
+    with pytest.warns(UserWarning, match="runs uncompiled: IndexError"):
+        check(program, model, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check(program, model, 3)
 
 
 LONG = """

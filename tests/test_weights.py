@@ -9,7 +9,7 @@ import torch
 
 import mlxify
 from mlxify.inputs import to_numpy
-from mlxify.weights import LEAST, _orders
+from mlxify.weights import LARGE, LEAST, _laid_out, _orders
 
 
 class Tied(torch.nn.Module):
@@ -75,3 +75,21 @@ def test_which_are_turned(program: mlxify.Program) -> None:
     program(mx.arange(7))
     if mlxify.fast_blas().fast and mx.default_device() == mx.Device(mx.cpu):
         assert program.graph.turned
+
+
+@pytest.mark.parametrize("shape", [(5003, 900), (700, 6007), (1, LARGE), (LARGE + 1, 1)], ids=str)
+def test_large_weights_are_turned_tile_by_tile(shape: tuple[int, int]) -> None:
+    weight = mx.random.normal(shape)
+    turned = _laid_out(weight, [1, 0])
+    assert weight.size >= LARGE and mx.array_equal(turned, weight.T)
+
+
+def test_kernels_have_their_channels_last() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(8, 16, 3), torch.nn.ReLU(), torch.nn.Conv2d(16, 4, 2)).eval()
+    x = torch.randn(1, 8, 9, 9)
+    program = mlxify.convert(model, (x,))
+    assert dict(_orders(program.graph)) == {"0.weight": [0, 2, 3, 1], "2.weight": [0, 2, 3, 1]}
+    for _ in range(2):
+        # Sums of 72 float32 products, rounded in another order.
+        np.testing.assert_allclose(to_numpy(program(x)), model(x).detach().numpy(), rtol=1e-5, atol=1e-5)

@@ -33,9 +33,9 @@ usual stack of 8 MB overflows."""
 class Mode(Enum):
     """How the instructions of a program run."""
 
-    STEPS = "one by one"
-    TRACED = "mx.compile, nothing fused"
-    FUSED = "mx.compile"
+    STEPS = "instruction by instruction"
+    TRACED = "as graphs that MLX traced"
+    FUSED = "through mx.compile"
 
 
 def mode_of(compile: bool | None) -> Mode:
@@ -126,22 +126,37 @@ class Segment:
         stream = repr(mx.default_stream(mx.default_device()))  # equal streams have different hashes
         key = (stream, *map(_shape, arrays), *map(_typed, numbers))
         traces = self._local.by_use
-        known = key in traces
+        seen = key in traces
         trace = traces.pop(key, None)
-        if trace is None and (known or self.mode is Mode.FUSED):
-            trace = self._new_trace(numbers)
-            # MLX refuses to trace a function of an array that is one of its constants as well, such as cond's result.
-            arrays = list(map(mx.stop_gradient, arrays))
+        if trace is not None:
+            results = [*trace.call(arrays), *trace.host]
+        elif seen or self.mode is Mode.FUSED:
+            trace, results = self._first_use(arrays, numbers)
+        else:
+            results = self.run([*arrays, *numbers])
         traces[key] = trace
         if len(traces) > MAX_TRACES:
             del traces[next(iter(traces))]
-        results = self.run([*arrays, *numbers]) if trace is None else [*trace.call(arrays), *trace.host]
         for number, value in zip([*self.arrays_out, *self.numbers_out], results, strict=True):
             slots[number] = value
         for number in self.drop:
             slots[number] = None
 
-    def _new_trace(self, numbers: list[Any]) -> Trace:
+    def _first_use(self, arrays: list[mx.array], numbers: list[Any]) -> tuple[Trace, list[Any]]:
+        """A new trace and its first results."""
+        trace, steps = self._new_trace(numbers)
+        try:
+            # MLX refuses to trace a function of an array that is one of its constants as well, such as cond's result.
+            return trace, [*trace.call(list(map(mx.stop_gradient, arrays))), *trace.host]
+        except Exception as error:  # the call's own, which comes again, or one of MLX's for this graph
+            results = [*steps.call(arrays), *steps.host]
+            warnings.warn(
+                f"mx.compile failed, a part of this program runs uncompiled: {error!r}", stacklevel=2
+            )
+            return steps, results
+
+    def _new_trace(self, numbers: list[Any]) -> tuple[Trace, Trace]:
+        """The instructions as MLX's graph, and one by one."""
         host: list[Any] = []
         count = len(self.arrays_out)
 
@@ -154,11 +169,12 @@ class Segment:
             with one_core():  # several streams would cut the kernels
                 return body(arrays)
 
-        return Trace(traced(body) if self.mode is Mode.TRACED else mx.compile(whole), host)
+        compiled = traced(body) if self.mode is Mode.TRACED else mx.compile(whole)
+        return Trace(compiled, host), Trace(body, host)
 
 
 class Trace(NamedTuple):
-    """A function of the arrays, and the list of host numbers that its first call fills."""
+    """A function of the arrays, and the list of host numbers that it fills, compiled in its first call."""
 
     call: Arrays
     host: list[Any]

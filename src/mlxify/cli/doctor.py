@@ -40,6 +40,8 @@ class Mlx:
     error: str | None
     blas: Blas | None
     gflops: float | None
+    programs: str | None = None
+    """How programs run by default."""
 
 
 def doctor(
@@ -79,8 +81,10 @@ def look_at_mlx() -> Mlx:
         return Mlx(installed("mlx"), None, str(error), None, None)
     import mlx.core as mx
 
+    from ..segments import mode_of
+
     device = mx.default_device().type.name
-    return Mlx(installed("mlx"), device, None, fast_blas(), matmul_gflops())
+    return Mlx(installed("mlx"), device, None, fast_blas(), matmul_gflops(), mode_of(None).value)
 
 
 def matmul_gflops() -> float:
@@ -113,7 +117,13 @@ def installed(package: str) -> str | None:
 
 def mlx_as_json(mlx: Mlx) -> dict[str, Any]:
     blas = {**mlx.blas._asdict(), "gflops": mlx.gflops} if mlx.blas else None
-    return {"version": mlx.version, "device": mlx.device, "error": mlx.error, "blas": blas}
+    return {
+        "version": mlx.version,
+        "device": mlx.device,
+        "error": mlx.error,
+        "programs": mlx.programs,
+        "blas": blas,
+    }
 
 
 def print_report(mlx: Mlx, packages: dict[str, dict[str, str | None]], advice: list[str]) -> None:
@@ -123,6 +133,8 @@ def print_report(mlx: Mlx, packages: dict[str, dict[str, str | None]], advice: l
         ("Python", f"{system['python']}, {system['platform']}, {system['cores']} cores"),
         ("MLX", f"{mlx.version}, device {mlx.device}" if mlx.device else "does not work here"),
     ]
+    if mlx.programs:
+        rows.append(("programs run", mlx.programs))
     if mlx.blas:
         threads = f", threads: {mlx.blas.threads}" if mlx.blas.threads else ""
         rows.append(("BLAS on the CPU", f"{mlx.blas.name}, {mlx.gflops} GFLOP/s{threads}"))
