@@ -73,8 +73,15 @@ class Pattern:
         return ()
 
     def names(self) -> set[str]:
-        """The names that the pattern gives."""
-        return {name for part in self.parts() for name in part.names()}
+        """The names that the pattern gives. A part stands in many places of a pattern, and is looked at once."""
+        seen: dict[int, Pattern] = {}
+        todo: list[Pattern] = [self]
+        while todo:
+            part = todo.pop()
+            if id(part) not in seen:
+                seen[id(part)] = part
+                todo += part.parts()
+        return {part.name for part in seen.values() if isinstance(part, (_Wild, _Named))}
 
     def named(self, name: str) -> Pattern:
         """The pattern, its node known as `name` to the condition and, as a Call, to the lowering."""
@@ -119,9 +126,6 @@ class _Wild(Pattern):
 
     def admits(self, value: Any) -> bool:
         return self.where is None or self.where(value)
-
-    def names(self) -> set[str]:
-        return {self.name}
 
 
 @dataclass(frozen=True)
@@ -197,9 +201,6 @@ class _Named(_Around):
         call, _ = seen_through(value)
         for grown in self.inside.match(value, found, free):
             yield grown.naming(self.name, call)
-
-    def names(self) -> set[str]:
-        return {self.name, *self.inside.names()}
 
 
 @dataclass(frozen=True)
