@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .isa import INSTRUCTIONS
-from .ops.once import one_call
+from .ops.once import OneCall
 from .program import Block, Instr, Ref, refs
 
 Step = Callable[[list[Any]], None]
@@ -25,7 +25,7 @@ class Runner:
         slots = self.slots.copy()
         for number, value in zip(self.targets, values, strict=True):
             slots[number] = value
-        with one_call():
+        with OneCall():
             for step in self.steps:
                 step(slots)
         return [slots[r] if type(r) is Ref else r for r in self.results]

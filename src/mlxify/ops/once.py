@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -15,18 +14,25 @@ MOST = 64
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_local = threading.local()
+
+class _Local(threading.local):
+    results: dict[Any, Any] | None = None
 
 
-@contextmanager
-def one_call() -> Iterator[None]:
+_local = _Local()
+
+
+class OneCall:
     """A call of a program: nothing is remembered beyond it, since its caller may then change arrays in place."""
-    before = getattr(_local, "results", None)
-    _local.results = {}
-    try:
-        yield
-    finally:
-        _local.results = before
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before = _local.results
+        _local.results = {}
+
+    def __exit__(self, *error: object) -> None:
+        _local.results = self.before
 
 
 def once_a_call(function: F) -> F:
@@ -34,7 +40,7 @@ def once_a_call(function: F) -> F:
 
     @wraps(function)
     def remembered(*args: Any) -> Any:
-        results: dict[Any, Any] | None = getattr(_local, "results", None)
+        results = _local.results
         if results is None:
             return function(*args)
         key = (function, *[id(a) if isinstance(a, mx.array) else (type(a), a) for a in args])
