@@ -2,7 +2,8 @@
 
     python benchmarks/handwritten.py [--json out.json] [--only NAME] [--quick]
 
-Decoders are compared with mlx-lm, the others with benchmarks/by_hand. Both sides use the same BLAS. Rows "compiled"
+Decoders are compared with mlx-lm, BERT with mlx-embeddings, ResNet and ViT with mlx-image, and all but the decoders
+with benchmarks/by_hand as well, which does what an expert would do for speed. Both sides use the same BLAS. Rows "compiled"
 compare `compile=True` with the same hand-written function in mx.compile, where it can be compiled; else as it is.
 Before anything is timed, the outputs must agree within 1e-3 of their largest value.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import importlib
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ import mlxify
 
 OURS, COMPILED = "mlxify", "mlxify, compiled"
 BY_HAND, BY_HAND_COMPILED = "by hand", "by hand, compiled"
+NORMS = {"by hand, layer by layer": False, "by hand, norms folded": True}
+"""What a port does with batch norms: whether it puts them into the convolutions."""
 
 
 def programs(converted: Any) -> tuple[Any, Any]:
@@ -67,52 +71,60 @@ def one_call(
 
 def minilm(settings: Settings) -> Iterator[Row]:
     from by_hand import minilm as hand
+    from by_hand import packages
     from torch_models import load_minilm, sentences
 
     model, exported = load_minilm()
-    converted, port = programs(mlxify.convert(exported)), hand.port(model.bert)
+    converted = programs(mlxify.convert(exported))
+    ports = {BY_HAND: hand.port(model.bert), "mlx-embeddings": packages.minilm(model.bert)}
     for batch, length in [(1, 16), (8, 64)][: 1 if settings.quick else 2]:
         args = tuple(mx.array(tensor.numpy()) for tensor in sentences(batch, length))
-        yield from one_call(f"MiniLM, {batch} x {length} tokens", converted, args, port, args, settings)
+        for label, port in ports.items():
+            case = f"MiniLM, {batch} x {length} tokens"
+            yield from one_call(case, converted, args, port, args, settings, label)
 
 
 def convolutional(
-    case: str, model: Any, pictures: Any, port: type, settings: Settings, inner: Any = None
+    case: str, model: Any, pictures: Any, ports: dict[str, Callable[[], Any]], settings: Settings
 ) -> Iterator[Row]:
-    """Against a port layer by layer, and against one whose batch norms are folded into the convolutions."""
+    """Against several ports, whose pictures have the channels last."""
     channels_first = mx.array(pictures.numpy())
     channels_last = mx.contiguous(channels_first.transpose(0, 2, 3, 1))
     converted = programs(mlxify.convert(model, (pictures,)))
-    for fold, label in ((False, "by hand, layer by layer"), (True, "by hand, norms folded")):
-        hand = port(model if inner is None else inner, fold)
-        yield from one_call(case, converted, (channels_first,), hand, (channels_last,), settings, label)
+    for label, port in ports.items():
+        yield from one_call(case, converted, (channels_first,), port(), (channels_last,), settings, label)
 
 
 def mobilenet(settings: Settings) -> Iterator[Row]:
     from by_hand.convolution import MobileNetV2
     from torch_models import load_mobilenet, pictures
 
-    yield from convolutional("MobileNetV2", load_mobilenet(), pictures(), MobileNetV2, settings)
+    model = load_mobilenet()
+    ports = {label: partial(MobileNetV2, model, fold) for label, fold in NORMS.items()}
+    yield from convolutional("MobileNetV2", model, pictures(), ports, settings)
 
 
 def resnet(settings: Settings) -> Iterator[Row]:
+    from by_hand import packages
     from by_hand.convolution import ResNet
     from torch_models import load_classifier, pictures
 
     model = load_classifier("ResNet")
-    yield from convolutional("ResNet-50", model, pictures(), ResNet, settings, model.model)
+    ports: dict[str, Callable[[], Any]]
+    ports = {label: partial(ResNet, model.model, fold) for label, fold in NORMS.items()}
+    ports["mlx-image"] = partial(packages.resnet, model.model)
+    yield from convolutional("ResNet-50", model, pictures(), ports, settings)
 
 
 def vit(settings: Settings) -> Iterator[Row]:
+    from by_hand import packages
     from by_hand import vit as hand
     from torch_models import load_classifier, pictures
 
     sizes = dict(hidden_size=384, num_hidden_layers=12, num_attention_heads=6, intermediate_size=1536)
     model = load_classifier("ViT", **sizes, num_labels=1000)
-    converted = programs(mlxify.convert(model, (pictures(),)))
-    first = mx.array(pictures().numpy())
-    last = mx.contiguous(first.transpose(0, 2, 3, 1))
-    yield from one_call("ViT-small", converted, (first,), hand.port(model.model), (last,), settings)
+    ports = {BY_HAND: partial(hand.port, model.model), "mlx-image": partial(packages.vit, model.model)}
+    yield from convolutional("ViT-small", model, pictures(), ports, settings)
 
 
 class MlxLm:

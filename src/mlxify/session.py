@@ -46,7 +46,8 @@ class State:
     ) -> list[Any]:
         """Run a call that replaces the arrays `names`.
 
-        The old arrays are let go of before the new ones are computed, so that MLX can update them in place. What
+        It returns while the new arrays are being computed, and `run` may build its graph while those of the call before
+        are. These are complete and let go of before the graph goes to MLX, which can then update them in place. What
         `run` raises, above all errors of shape and dtype, appears before that and leaves the state as it was; an
         error while computing loses it.
         """
