@@ -49,7 +49,7 @@ test-slow: $(VENV)/.stamp-models
 conformance: $(VENV)/.stamp-install
 	$(BIN)/python -m mlxify.conformance --jobs $(JOBS) --json build/conformance.json --markdown docs/coverage.md
 
-# Half an hour on two cores that do nothing else.
+# 35 minutes on two cores that do nothing else.
 bench: $(VENV)/.stamp-models
 	$(BIN)/python benchmarks/run.py --out build/bench $(if $(QUICK),--quick)
 
