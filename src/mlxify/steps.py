@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .isa import INSTRUCTIONS
-from .ops.once import OneCall
+from .once import OneCall
 from .program import Block, Instr, Ref, refs
 
 Step = Callable[[list[Any]], None]

@@ -11,6 +11,7 @@ import mlx.core as mx
 from ..errors import refuse
 from ..isa import Array, cast, instruction
 from ..lowering import HALVES, lowers
+from ..once import once_a_call
 from .arithmetic import add, literal, multiply, widen
 from .compare import equal, greater_equal, where
 from .create import arange
@@ -19,7 +20,6 @@ from .dropout import dropout
 from .exponential import FEW, exp_of_negative
 from .join import repeat
 from .linear import matmul
-from .once import once_a_call
 from .reduce import logsumexp, total
 from .shape import broadcast_to, expand_dims, product, reshape, squeeze, swapped
 from .softmax import safe_softmax

@@ -10,8 +10,8 @@ import mlx.core as mx
 from ..errors import refuse
 from ..isa import Array, Int, instruction
 from ..lowering import lowers
+from ..once import once_a_call
 from .axes import axis_of
-from .once import once_a_call
 
 MAX_SIZE = 2**31 - 1
 MAX_ELEMENTS = 2**40
