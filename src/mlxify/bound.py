@@ -38,6 +38,7 @@ class BoundMethod:
         self._results = [*method.outputs, *(Ref(n) for n in method.updates.values()), *extra]
         self._results += [ref for ref, _ in method.checks]
         self._mode = mode
+        self._waits = any(INSTRUCTIONS[i.op].fails for i in method.all_instrs())
         self._call: Callable[[list[Any]], list[Any]] | None = None
         self._lock = threading.Lock()
 
@@ -51,7 +52,7 @@ class BoundMethod:
             return results
 
         if self.update_names:
-            results = state.step(run, self.update_names, self._new_state)
+            results = state.step(run, self.update_names, self._new_state, self._waits)
         elif self.state_names:
             with state.arrays() as arrays:
                 results = run(arrays)

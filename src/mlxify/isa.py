@@ -150,6 +150,7 @@ class Instruction:
     sync: bool
     elementwise: bool
     chain: int
+    fails: bool
     doc: str
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -177,6 +178,7 @@ def instruction(
     sync: bool = False,
     elementwise: bool = False,
     chain: int = 64,
+    fails: bool = False,
 ) -> Any:
     """Declare an instruction. See the module's text.
 
@@ -186,10 +188,18 @@ def instruction(
     sync: the body looks at the values of arrays on the host, so a compiled segment ends before it.
     elementwise: an element of the result depends on the elements at its place alone, of arrays that broadcast.
     chain: the MLX operations of which each takes the result of the last, at most; 0 when it grows with the arrays.
+    fails: MLX may find out while it computes that it cannot (a decomposition), so a call that changes the state waits.
     """
     if fn is None:
         return lambda f: instruction(
-            f, abstract=abstract, noop=noop, effect=effect, sync=sync, elementwise=elementwise, chain=chain
+            f,
+            abstract=abstract,
+            noop=noop,
+            effect=effect,
+            sync=sync,
+            elementwise=elementwise,
+            chain=chain,
+            fails=fails,
         )
     hints = typing.get_type_hints(fn, include_extras=True)
     result = hints.pop("return")
@@ -207,6 +217,7 @@ def instruction(
         sync=sync,
         elementwise=elementwise,
         chain=chain,
+        fails=fails,
         doc=inspect.getdoc(fn) or "",
     )
     if schema.name in INSTRUCTIONS:

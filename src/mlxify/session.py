@@ -43,19 +43,20 @@ class State:
         run: Callable[[dict[str, mx.array]], list[Any]],
         names: list[str],
         new_state: Callable[[list[Any]], list[mx.array]],
+        wait: bool,
     ) -> list[Any]:
         """Run a call that replaces the arrays `names`.
 
-        It returns while the new arrays are being computed, and `run` may build its graph while those of the call before
-        are. These are complete and let go of before the graph goes to MLX, which can then update them in place. What
-        `run` raises, above all errors of shape and dtype, appears before that and leaves the state as it was; an
-        error while computing loses it.
+        Unless told to wait it returns while the new arrays are being computed, and `run` may build its graph while
+        those of the call before are. These are complete and let go of before the graph goes to MLX, which can then
+        update them in place. What `run` raises, above all errors of shape and dtype, appears before that and leaves
+        the state as it was; an error while computing loses it.
         """
         with self.arrays() as arrays:
             results = run(arrays)
             try:
                 mx.eval([arrays.pop(name) for name in names])
-                mx.async_eval([r for r in results if isinstance(r, mx.array)])
+                (mx.eval if wait else mx.async_eval)([r for r in results if isinstance(r, mx.array)])
                 arrays.update(zip(names, new_state(results), strict=True))
             except BaseException as error:  # an interruption, too, loses the state
                 self._lost = f"a call failed while it was computed: {type(error).__name__}: {error}"

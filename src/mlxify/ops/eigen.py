@@ -22,7 +22,7 @@ from .linalg import (
 from .unary import abs_
 
 
-@instruction
+@instruction(fails=True)
 def eigh(x: Array, uplo: Literal["L", "U"]) -> tuple[Array, Array]:
     """Eigenvalues (..., n), ascending, and eigenvectors (..., n, n), in columns, of symmetric or Hermitian matrices.
 
@@ -37,7 +37,7 @@ def eigh(x: Array, uplo: Literal["L", "U"]) -> tuple[Array, Array]:
         return nan_where(bad[..., 0], values), nan_where(bad, vectors)
 
 
-@instruction
+@instruction(fails=True)
 def eig(x: Array) -> tuple[Array, Array]:
     """Eigenvalues (..., n) and eigenvectors (..., n, n), in columns, of square matrices, as complex64.
 

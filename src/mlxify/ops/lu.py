@@ -35,7 +35,7 @@ from .triangular import solve_triangular, substituted
 from .unary import abs_, log, sign
 
 
-@instruction(chain=0)
+@instruction(chain=0, fails=True)
 def lu_factor(x: Array) -> tuple[Array, Array, Array]:
     """L and U of matrices (..., m, n) in one (the ones on L's diagonal left out), the pivots, the permutation.
 

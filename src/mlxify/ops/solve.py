@@ -24,7 +24,7 @@ from .shape import expand_dims, moved, product, reshape, squeeze
 from .triangular import substituted
 
 
-@instruction(chain=0)
+@instruction(chain=0, fails=True)
 def inv(x: Array) -> Array:
     """The inverses of square matrices, (..., n, n). What has none gives NaN, or infinities if it is complex.
 
