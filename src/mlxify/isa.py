@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import mlx.core as mx
@@ -136,7 +137,10 @@ _RETURNS = {mx.array: "array", list[mx.array]: "arrays", type(None): "nothing"}
 
 @dataclass(frozen=True)
 class Instruction:
-    """The schema of one instruction, read from its function. `returns`: array, arrays, number or nothing."""
+    """The schema of one instruction, read from its function. `returns`: array, arrays, number or nothing.
+
+    From `abstract` on: what the function does not say, the options of `instruction`.
+    """
 
     name: str
     fn: Callable[..., Any]
@@ -144,14 +148,14 @@ class Instruction:
     kinds: tuple[Kind, ...]
     defaults: tuple[Any, ...]
     returns: str
-    abstract: Callable[..., Any]
-    noop: Callable[..., bool] | None
-    effect: bool
-    sync: bool
-    elementwise: bool
-    chain: int
-    fails: bool
     doc: str
+    abstract: Callable[..., Any]
+    noop: Callable[..., bool] | None = None
+    effect: bool = False
+    sync: bool = False
+    elementwise: bool = False
+    chain: int = 64
+    fails: bool = False
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments in order, defaults filled in."""
@@ -169,18 +173,8 @@ class Instruction:
 INSTRUCTIONS: dict[str, Instruction] = {}
 
 
-def instruction(
-    fn: Callable[..., Any] | None = None,
-    *,
-    abstract: Callable[..., Any] | None = None,
-    noop: Callable[..., bool] | None = None,
-    effect: bool = False,
-    sync: bool = False,
-    elementwise: bool = False,
-    chain: int = 64,
-    fails: bool = False,
-) -> Any:
-    """Declare an instruction. See the module's text.
+def instruction(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Declare an instruction. See the module's text. The options, with their defaults, are fields of Instruction.
 
     abstract: what to run instead of the body on lazy example arrays, for a body that must look at values.
     noop: for these arguments the result is the first of them, and nothing is recorded.
@@ -191,16 +185,7 @@ def instruction(
     fails: MLX may find out while it computes that it cannot (a decomposition), so a call that changes the state waits.
     """
     if fn is None:
-        return lambda f: instruction(
-            f,
-            abstract=abstract,
-            noop=noop,
-            effect=effect,
-            sync=sync,
-            elementwise=elementwise,
-            chain=chain,
-            fails=fails,
-        )
+        return partial(instruction, **options)
     hints = typing.get_type_hints(fn, include_extras=True)
     result = hints.pop("return")
     signature = inspect.signature(fn)
@@ -211,14 +196,8 @@ def instruction(
         kinds=tuple(_kind(hints[name]) for name in signature.parameters),
         defaults=tuple(p.default for p in signature.parameters.values()),
         returns=_RETURNS.get(result) or ("arrays" if typing.get_origin(result) is tuple else "number"),
-        abstract=abstract or fn,
-        noop=noop,
-        effect=effect,
-        sync=sync,
-        elementwise=elementwise,
-        chain=chain,
-        fails=fails,
         doc=inspect.getdoc(fn) or "",
+        **{"abstract": fn, **options},
     )
     if schema.name in INSTRUCTIONS:
         raise TypeError(f"the instruction {schema.name} is declared twice")
