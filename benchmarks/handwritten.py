@@ -3,9 +3,9 @@
     python benchmarks/handwritten.py [--json out.json] [--only NAME] [--quick]
 
 Decoders are compared with mlx-lm, BERT with mlx-embeddings, ResNet and ViT with mlx-image, and all but the decoders
-with benchmarks/by_hand as well, which does what an expert would do for speed. Both sides use the same BLAS. Rows "compiled"
-compare `compile=True` with the same hand-written function in mx.compile, where it can be compiled; else as it is.
-Before anything is timed, the outputs must agree within 1e-3 of their largest value.
+with benchmarks/by_hand as well, which does what an expert would do for speed. Both sides use the same BLAS. Rows
+"compiled" compare `compile=True` with the same hand-written function in mx.compile, where it can be compiled; else as
+it is. Before anything is timed, the outputs must agree within 1e-3 of their largest value.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from mlxify.inputs import to_numpy
 from mlxify.isa import INSTRUCTIONS
 from mlxify.run import Program
 from mlxify.segments import Mode, Segment
-from mlxify.unfused import tracing_works
+from mlxify.unfused import kinds, tracing_works
 from tests.attacks import build
 
 pytestmark = pytest.mark.skipif(
@@ -63,13 +63,6 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Segment, "_new_trace", counted)
     return seen
-
-
-def kinds(*arrays: mx.array) -> set[str]:
-    """The kinds of node in the arrays' graph."""
-    text = io.StringIO()
-    mx.export_to_dot(text, *arrays)
-    return {line.split('"')[1] for line in text.getvalue().splitlines() if "shape=rectangle" in line}
 
 
 def check(program: Program, model: Layers, rows: int) -> None:

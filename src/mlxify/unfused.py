@@ -7,12 +7,12 @@ can foresee. MLX's header mlx/compile.h has a mode that leaves fusing out, which
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 import sys
 import threading
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import mlx.core as mx
 
@@ -31,7 +31,8 @@ def tracing_works() -> bool:
     """Whether MLX has the mode, tried on a small graph that is not computed."""
     if _set_mode() is None or not compile_enabled():
         return False
-    return len(_kinds(traced(_probe))) > 1 and len(_kinds(mx.compile(_probe))) == 1
+    x = mx.array([0.0, 1.0])
+    return len(kinds(*traced(_probe)([x]))) > 1 and len(kinds(*mx.compile(_probe)([x]))) == 1
 
 
 def traced(function: Arrays) -> Arrays:
@@ -99,9 +100,8 @@ def _probe(arrays: list[mx.array]) -> list[mx.array]:
     return [mx.exp(x) * x + x for x in arrays]
 
 
-def _kinds(function: Arrays) -> set[str]:
-    """The kinds of node in the graph of a function, by the labels of a drawing."""
-    text: list[str] = []
-    drawing: Any = type("Text", (), {"write": staticmethod(text.append)})()
-    mx.export_to_dot(drawing, *function([mx.array([0.0, 1.0])]))
-    return {line.split('"')[1] for line in "".join(text).splitlines() if "shape=rectangle" in line}
+def kinds(*arrays: mx.array) -> set[str]:
+    """The kinds of node in the arrays' graph, by the labels of a drawing."""
+    text = io.StringIO()
+    mx.export_to_dot(text, *arrays)
+    return {line.split('"')[1] for line in text.getvalue().splitlines() if "shape=rectangle" in line}
