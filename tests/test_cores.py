@@ -1,16 +1,18 @@
 """What a CPU computes in parts, on several of MLX's streams, and what the C library does with freed memory."""
 
 import os
+import random
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import mlx.core as mx
 import pytest
 
 import mlxify
 from mlxify.isa import INSTRUCTIONS
-from mlxify.ops import device
+from mlxify.ops import attention, depthwise, device
 
 mlxify.supported_ops()  # registers instructions
 
@@ -47,6 +49,76 @@ def test_transposed(cores: int) -> None:
     assert mx.array_equal(INSTRUCTIONS["exp"].fn(x), wanted)
 
 
+def largest(monkeypatch: pytest.MonkeyPatch, elements: int) -> None:
+    """Parts of so few elements, in as many rounds."""
+    monkeypatch.setattr(device, "parts_of", partial(device.parts_of, largest=elements))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_several_parts_on_a_core(name: str, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = mx.random.normal((700, 600))
+    with device.one_core():
+        wanted = INSTRUCTIONS[name].fn(x, *CALLS[name])
+    largest(monkeypatch, 30_000)
+    assert mx.array_equal(INSTRUCTIONS[name].fn(x, *CALLS[name]), wanted, equal_nan=True)
+
+
+# (batch, heads, groups, length, width), the mask's shape
+ATTENTION = [
+    ((9, 4, 4, 40, 8), None),
+    ((9, 4, 4, 40, 8), (9, 1, 1, 40)),
+    ((9, 4, 2, 40, 8), (1, 1, 40, 40)),
+    ((1, 12, 12, 60, 8), (1, 12, 60, 60)),
+    ((1, 12, 3, 60, 8), (1, 12, 60, 60)),
+    ((1, 12, 1, 60, 8), (1, 1, 60, 60)),
+    ((2, 12, 4, 60, 8), (2, 1, 60, 60)),
+]
+
+
+@pytest.mark.parametrize("one_thread", [1, 1 << 18], ids=["large products", "small products"])
+@pytest.mark.parametrize("sizes, mask", ATTENTION, ids=str)
+def test_attention(
+    sizes: tuple[int, ...],
+    mask: tuple[int, ...] | None,
+    one_thread: int,
+    cores: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    batch, heads, groups, length, width = sizes
+    arrays = [mx.random.normal((batch, n, length, width)) for n in (heads, groups, groups)]
+    args = (*arrays, None if mask is None else mx.random.bernoulli(0.7, mask), 0.3, "none")
+    function = INSTRUCTIONS["scaled_dot_product_attention"].fn
+    with device.one_core():
+        wanted = function(*args)
+    for name, value in {"ONE_THREAD": one_thread, "PART": 1 << 12, "MANY": 1 << 12}.items():
+        monkeypatch.setattr(attention, name, value)
+    assert mx.allclose(
+        function(*args), wanted, rtol=1e-5, atol=1e-6
+    )  # products of other shapes add up otherwise
+
+
+@pytest.mark.parametrize("few", [0, 1 << 20], ids=["shifted", "at once"])
+def test_depthwise_convolutions(few: int, cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In parts, whose windows may see nothing but padding."""
+    monkeypatch.setattr(depthwise, "FEW_PRODUCTS", few)
+    monkeypatch.setattr(depthwise, "PART_OF_STEPS", 1)
+    generator = random.Random(0)
+    for _ in range(100):
+        rank = generator.choice((1, 2, 3))
+        size, kernel, stride, dilation, low, high = (
+            [generator.randint(*ends) for _ in range(rank)]
+            for ends in ((1, 9), (1, 3), (1, 3), (1, 3), (-1, 12), (-1, 12))
+        )
+        x, weight = mx.random.normal((2, *size, 5)), mx.random.normal((5, *kernel, 1))
+        args = (x, weight, None, stride, low, high, dilation, 5)
+        try:
+            with device.one_core():
+                wanted = INSTRUCTIONS["conv"].fn(*args)
+        except ValueError:  # a window larger than what it moves over
+            continue
+        assert mx.allclose(INSTRUCTIONS["conv"].fn(*args), wanted, rtol=1e-5, atol=1e-5)
+
+
 def test_softmax_along_the_first_axis(cores: int) -> None:
     x = mx.random.normal((100, 3000))
     assert mx.allclose(INSTRUCTIONS["softmax"].fn(x, 0).sum(0), mx.ones((3000,)))
@@ -75,7 +147,7 @@ def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 FORK = """
 import os, mlx.core as mx, mlxify
 from mlxify.isa import INSTRUCTIONS
-from mlxify.ops import device
+from mlxify.ops import attention, depthwise, device
 device._cores.__globals__["fast_blas"] = lambda: mlxify.fast_blas()._replace(threads=3)
 mlxify.supported_ops()
 def work():

@@ -198,15 +198,28 @@ def chain(*arrays: mx.array) -> int:
 
 FLOATS, INTEGERS = mx.linspace(0.1, 0.9, 17), mx.array([6, 10, 15])
 LARGE = mx.zeros((1, 80, 80, 3))
+MILLIONS = mx.zeros((1 << 12, 1 << 12))  # graphs are built, not computed
 CHAINS = {
     "igamma": (FLOATS, FLOATS * 8),
     "igammac": (FLOATS, FLOATS * 8),
     "gcd": (INTEGERS, INTEGERS[::-1]),
     "searchsorted": (mx.zeros((3, 1 << 20)), mx.zeros((3, 5)), "left"),
-    "erf": (FLOATS.astype(mx.float64),),
+    "erf": (MILLIONS.astype(mx.float16),),
     "erfcx": (FLOATS,),
     "erfinv": (FLOATS.astype(mx.float64),),
-    "gelu": (FLOATS, "none"),
+    "gelu": (MILLIONS.astype(mx.float64), "none"),
+    "silu": (MILLIONS.astype(mx.float16),),
+    "exp": (MILLIONS,),
+    "sigmoid": (MILLIONS.astype(mx.float16),),
+    "tanh": (MILLIONS.astype(mx.float16),),
+    "softmax": (MILLIONS.astype(mx.float16), -1),
+    "logsumexp": (MILLIONS, [0, 1], False),
+    "scaled_dot_product_attention": (
+        *[mx.zeros((1, 4, 8192, 64), mx.float16)] * 3,
+        None,
+        1.0,
+        "bottom_right",
+    ),
     "lgamma": (FLOATS,),
     "digamma": (FLOATS,),
     "zeta": (FLOATS + 1, FLOATS),
@@ -215,10 +228,10 @@ CHAINS = {
     "random_binomial": (mx.random.key(0), FLOATS * 100, FLOATS),
     "random_poisson": (mx.random.key(0), FLOATS),
     "logcumsumexp": (mx.zeros((1 << 18,), mx.float64), 0),
-    "layer_norm": (mx.zeros((1, 1 << 20)), None, None, 1e-5),
+    "layer_norm": (mx.zeros((64, 1 << 20)), *[mx.zeros((1 << 20,))] * 2, 1e-5),
     "sum": (mx.zeros((1 << 24,)), [0], False),
     "xor_sum": (mx.zeros((1 << 20,), mx.int64), [0], False),
-    "conv": (LARGE, mx.zeros((3, 8, 8, 1)), None, [1, 1], [0, 0], [0, 0], [1, 1], 3),
+    "conv": (mx.zeros((1, 900, 900, 3)), mx.zeros((3, 8, 8, 1)), None, [1, 1], [0, 0], [0, 0], [1, 1], 3),
     "max_pool": (LARGE, [32, 32], [1, 1], [0, 0], [1, 1], False),
     "argmax_pool": (LARGE, [32, 32], [1, 1], [0, 0], [1, 1], False),
 }

@@ -9,7 +9,7 @@ import torch
 
 import mlxify
 from mlxify.inputs import to_numpy
-from mlxify.weights import LARGE, LEAST, _laid_out, _orders
+from mlxify.weights import LARGE, LEAST, _orders, laid_out
 
 
 class Tied(torch.nn.Module):
@@ -80,16 +80,34 @@ def test_which_are_turned(program: mlxify.Program) -> None:
 @pytest.mark.parametrize("shape", [(5003, 900), (700, 6007), (1, LARGE), (LARGE + 1, 1)], ids=str)
 def test_large_weights_are_turned_tile_by_tile(shape: tuple[int, int]) -> None:
     weight = mx.random.normal(shape)
-    turned = _laid_out(weight, [1, 0])
-    assert weight.size >= LARGE and mx.array_equal(turned, weight.T)
+    turned = laid_out(weight, [1, 0])
+    assert weight.size >= LARGE and mx.array_equal(turned, weight)
+    assert np.array(turned, copy=False).T.flags.c_contiguous
 
 
-def test_kernels_have_their_channels_last() -> None:
+class Norms(torch.nn.Module):
+    """Kernels over all channels, over each channel, and one with a norm to be folded into it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all, self.each = torch.nn.Conv2d(8, 16, 3), torch.nn.Conv2d(16, 16, 2, groups=16)
+        self.normed, self.norm = torch.nn.Conv2d(16, 16, 2, groups=16), torch.nn.BatchNorm2d(16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.normed(torch.relu(self.each(self.all(x)))))
+
+
+def test_kernels_lie_as_convolutions_read_them() -> None:
     torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Conv2d(8, 16, 3), torch.nn.ReLU(), torch.nn.Conv2d(16, 4, 2)).eval()
-    x = torch.randn(1, 8, 9, 9)
+    model, x = Norms().eval(), torch.randn(1, 8, 9, 9)
     program = mlxify.convert(model, (x,))
-    assert dict(_orders(program.graph)) == {"0.weight": [0, 2, 3, 1], "2.weight": [0, 2, 3, 1]}
+    assert dict(_orders(program.graph)) == {
+        "all.weight": [0, 2, 3, 1],
+        "each.weight": [2, 3, 1, 0],
+    }
     for _ in range(2):
         # Sums of 72 float32 products, rounded in another order.
         np.testing.assert_allclose(to_numpy(program(x)), model(x).detach().numpy(), rtol=1e-5, atol=1e-5)
+    if mx.default_device() == mx.Device(mx.cpu):
+        kernel = np.array(program.graph.weights["each.weight"], copy=False)
+        assert kernel.transpose(2, 3, 1, 0).flags.c_contiguous

@@ -17,7 +17,7 @@ from .segments import Mode, Places, plan
 from .session import State
 from .steps import Runner, build_steps
 from .tree import unflatten
-from .weights import CONVOLUTIONS, turn_weights
+from .weights import CONVOLUTIONS, kernel_order, laid_out, turn_weights
 
 FOLD_LIMIT = 1 << 20
 """Bytes by which a value computed once at load may exceed the weights that it replaces."""
@@ -103,8 +103,10 @@ class BoundMethod:
         for step in build_steps(folded, used):
             step(slots)
         constants = {n: slots[n] for n in {*fixed, *(o for i in folded for o in i.outputs)} & used}
-        for number in {int(i.args[1]) for i in self._rest if i.op in CONVOLUTIONS} & constants.keys():
-            constants[number] = mx.contiguous(constants[number])
+        for instr in self._rest:
+            kernel = int(instr.args[1]) if instr.op in CONVOLUTIONS else None
+            if kernel in constants:
+                constants[kernel] = laid_out(constants[kernel], kernel_order(instr, constants[kernel].shape))
         mx.eval([v for v in constants.values() if isinstance(v, mx.array)])
         self._prologue = None
         numbers = {n for n, spec in self.method.specs.items() if spec.dtype is None}

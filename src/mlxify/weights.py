@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import mlx.core as mx
@@ -10,37 +10,49 @@ import numpy as np
 
 from .blas import fast_blas
 from .ops.device import on_cpu
-from .program import Graph
+from .program import Graph, Instr
 
 LEAST = 1 << 14
 """Elements of a linear layer's weight that is worth the work."""
 LARGE, TILE = 1 << 22, 256
 """Elements of a matrix that is transposed tile by tile; rows and columns of a tile."""
 CONVOLUTIONS = ("conv", "conv_transpose")
-"""Instructions whose second argument is a kernel, row-major in memory."""
+"""Instructions whose second argument is a kernel."""
 
 
 def turn_weights(graph: Graph) -> None:
     """On a CPU, lay weights out in memory as the instructions that use them read them, once.
 
     With a fast BLAS those of linear layers go column by column: a product of few rows then takes between half and four
-    fifths of the time. Those of convolutions have their channels last, lest each call copies them. Values, shapes and
-    files stay the same. The largest come first, each in place of the old one: of weights that are still to be read
-    from a file, only one is in memory twice.
+    fifths of the time. Those of convolutions go as `kernel_order` says. Values, shapes and files stay the same. The
+    largest come first, each in place of the old one: of weights that are still to be read from a file, only one is in
+    memory twice.
     """
     if graph.turned or not on_cpu():
         return
     graph.turned = True
     orders = dict(_orders(graph))
     for name in sorted(orders, key=lambda name: -graph.weights[name].size):
-        order = orders[name]
-        laid_out = _laid_out(graph.weights[name], order)
-        graph.weights[name] = mx.transpose(laid_out, [order.index(axis) for axis in range(len(order))])
+        graph.weights[name] = laid_out(graph.weights[name], orders[name])
         mx.eval(graph.weights[name])
 
 
-def _laid_out(x: mx.array, order: list[int]) -> mx.array:
-    """x with its axes in another order, row-major in memory."""
+def kernel_order(instr: Instr, shape: Sequence[int]) -> list[int]:
+    """The axes of a convolution's kernel as they lie in memory, lest each call copies it: row-major, of one kernel for
+    each channel (`conv` adds up shifted arrays) the channels last.
+    """
+    axes = list(range(len(shape)))
+    depthwise = instr.op == "conv" and list(shape[-1:]) == [1] and shape[0] == instr.args[7] != 1
+    return [*axes[1:], 0] if depthwise else axes
+
+
+def laid_out(x: mx.array, order: list[int]) -> mx.array:
+    """x, in memory with its axes in this order."""
+    return mx.transpose(_reordered(x, order), [order.index(axis) for axis in range(len(order))])
+
+
+def _reordered(x: mx.array, order: list[int]) -> mx.array:
+    """x with its axes in another order, row-major."""
     if x.ndim != 2 or x.size < LARGE:
         result = mx.contiguous(mx.transpose(x, order))
         mx.eval(result)
@@ -72,4 +84,8 @@ def _orders(graph: Graph) -> Iterator[tuple[str, list[int]]]:
                 if weight.dtype == mx.float32 and weight.size >= LEAST:  # others are cast first
                     yield method.weights[used], [1, 0]
             elif used in transposed:
-                yield transposed[used]
+                name, axes = transposed[used]
+                if instr.op in CONVOLUTIONS:
+                    shape = [graph.weights[name].shape[axis] for axis in axes]
+                    axes = [axes[axis] for axis in kernel_order(instr, shape)]
+                yield name, axes

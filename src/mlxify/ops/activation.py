@@ -15,9 +15,9 @@ from ..patterns import fuses, narrowed, number, op, widened, wild
 from .arithmetic import add, divide, literal, maximum, minimum, multiply, subtract, widen
 from .axes import axis_of
 from .compare import greater, less, less_equal, where
-from .device import on_cpu, over_cores
-from .erf import erf_of
-from .exponential import FEW, exp, exp_of, expm1, sigmoid, tanh, tanh_of, wide_floats
+from .device import PART_OF_STEPS, on_cpu, over_cores
+from .erf import erf_of, normal_share
+from .exponential import FEW, exp, exp_of, exp_or_ends, expm1, sigmoid, tanh, tanh_of, wide_floats
 from .join import split
 from .random import uniform
 from .shape import reshape
@@ -39,34 +39,38 @@ def sigmoid_backward(grad_output, output):
     return multiply(grad_output, multiply(output, subtract(1.0, output)))
 
 
-@instruction(elementwise=True)
+@instruction(elementwise=True, chain=768)
 def gelu(x: Array, approximate: Literal["none", "tanh"]) -> Array:
     """x / 2 (1 + erf(x / sqrt(2))), or with tanh(sqrt(2 / pi) (x + 0.044715 x**3)) for erf.
 
     Floats; halves in float32, rounded once. Hendrycks and Gimpel, https://arxiv.org/abs/1606.08415.
     """
-    return over_cores(partial(_gelu, approximate=approximate), x)
+    return over_cores(partial(_gelu, approximate=approximate), x, part=PART_OF_STEPS)
 
 
 def _gelu(x: mx.array, approximate: str) -> mx.array:
     wide = wide_floats(x)
     if approximate == "tanh":
         curve = tanh_of((wide + wide * wide * wide * 0.044715) * math.sqrt(2 / math.pi))
+    elif on_cpu() and wide.dtype == mx.float32:
+        return (wide * normal_share(wide)).astype(x.dtype)
     else:
         curve = erf_of(wide * math.sqrt(0.5))
     return (wide * 0.5 * (curve + 1)).astype(x.dtype)
 
 
-@instruction(elementwise=True)
+@instruction(elementwise=True, chain=256)
 def silu(x: Array) -> Array:
     """x / (1 + exp(-x)). Floats and complex numbers; halves in float32, rounded once."""
-    return over_cores(_silu, x)
+    return over_cores(_silu, x, part=PART_OF_STEPS)
 
 
 def _silu(x: mx.array) -> mx.array:
     wide = x if x.dtype == mx.complex64 else wide_floats(x)
-    if on_cpu() and (wide.size > FEW or wide.dtype != mx.float32):
+    if on_cpu() and wide.dtype != mx.float32:
         return (wide / (1 + exp_of(-wide))).astype(x.dtype)
+    if on_cpu() and wide.size > FEW:
+        return (wide / (1 + exp_or_ends(-wide))).astype(x.dtype)
     return (wide * mx.sigmoid(wide)).astype(x.dtype)
 
 

@@ -15,7 +15,7 @@ from ..once import once_a_call
 from .arithmetic import add, literal, multiply, widen
 from .compare import equal, greater_equal, where
 from .create import arange
-from .device import on_cpu
+from .device import PART, in_parts, on_cpu, parts_of
 from .dropout import dropout
 from .exponential import FEW, exp_of_negative
 from .join import repeat
@@ -24,10 +24,14 @@ from .reduce import logsumexp, total
 from .shape import broadcast_to, expand_dims, product, reshape, squeeze, swapped
 from .softmax import safe_softmax
 
+ONE_THREAD = 1 << 18
+"""Multiplications up to which OpenBLAS computes a matrix product in one thread (GEMM_MULTITHREAD_THRESHOLD)."""
+MANY = 1 << 21
+"""Scores of a part of attention with large products."""
 Causal = Literal["none", "top_left", "bottom_right"]
 
 
-@instruction
+@instruction(chain=1024)
 def scaled_dot_product_attention(
     queries: Array, keys: Array, values: Array, mask: Array | None, scale: float, causal: Causal
 ) -> Array:
@@ -52,7 +56,10 @@ def scaled_dot_product_attention(
         mask, causal = _with_causal(mask, length, span, offset), "none"
     few = dtype == mx.float32 and length * span * queries.shape[0] * queries.shape[1] <= FEW
     if on_cpu() and not few:
-        return _attend(queries * mx.array(scale, queries.dtype), keys, values, mask).astype(dtype)
+        scaled = queries * mx.array(scale, queries.dtype)
+        if mask is not None and mask.dtype == mx.bool_:
+            mask = _added(mask, queries.dtype)
+        return _attend_in_parts(scaled, keys, values, mask).astype(dtype)
     attend: Any = partial(mx.fast.scaled_dot_product_attention, queries, keys, values, scale=scale)
     if causal != "none":  # MLX's own is the one at the bottom right; each query sees something
         return attend(mask="causal").astype(dtype)
@@ -68,15 +75,26 @@ def _sees_something(mask: mx.array) -> mx.array:
     return mx.any(mask if mask.dtype == mx.bool_ else mask != -math.inf, axis=-1, keepdims=True)
 
 
+def _attend_in_parts(q: mx.array, k: mx.array, v: mx.array, mask: mx.array | None) -> mx.array:
+    """In parts along the batch or the heads. Large products have the BLAS's threads, for which several streams would
+    wait: there the parts, one after another, save memory.
+    """
+    batch, heads, length, width = q.shape
+    span, groups = k.shape[2], k.shape[1]
+    large = heads // groups * length * span * max(width, v.shape[3]) > ONE_THREAD
+    scores, cores = batch * heads * length * span, 1 if large else None
+    count = min(4, parts_of(scores, PART, MANY, 1)) if large else parts_of(scores, PART)
+    return in_parts(_attend, 0 if batch >= min(count, groups) else 1, count, q, k, v, mask, cores=cores)
+
+
 def _attend(q: mx.array, k: mx.array, v: mx.array, mask: mx.array | None) -> mx.array:
     """Attention on a CPU, where MLX's own is these same steps with a softmax that is less exact and, of more than a
-    few elements, slower. q is scaled; heads that share keys and values are one matrix.
+    few elements, slower. q is scaled, mask is added; heads that share keys and values are one matrix.
     """
     batch, heads, length, width = q.shape
     grouped = (batch, k.shape[1], heads // k.shape[1] * length)
     scores = mx.reshape(q, (*grouped, width)) @ mx.swapaxes(k, -1, -2)
     if mask is not None:
-        mask = _added(mask, q.dtype) if mask.dtype == mx.bool_ else mask
         scores = mx.reshape(mx.reshape(scores, (batch, heads, length, -1)) + mask, scores.shape)
     # A query that sees nothing has scores of -inf: its weights are then 0, and their sum may be anything but 0.
     greatest = mx.maximum(mx.max(scores, axis=-1, keepdims=True), mx.finfo(scores.dtype).min)

@@ -10,7 +10,7 @@ from ..lowering import lowers
 from .arithmetic import add, divide, multiply, subtract
 from .axes import axis_of
 from .create import full
-from .device import on_cpu
+from .device import PART_OF_STEPS, on_cpu, over_cores
 from .exponential import wide_floats
 from .reduce import mean, row_means, sum_, var
 from .shape import product, reshape
@@ -21,7 +21,7 @@ FLOAT32_EPS = 2.0**-23
 FLOAT64_EPS = 2.0**-52
 
 
-@instruction
+@instruction(chain=512)
 def layer_norm(x: Array, weight: Array | None, bias: Array | None, eps: float) -> Array:
     """(x - mean) / sqrt(variance + eps) * weight + bias along the last axis, in at least float32, rounded to x's dtype.
 
@@ -32,13 +32,17 @@ def layer_norm(x: Array, weight: Array | None, bias: Array | None, eps: float) -
         return x  # MLX's kernel sometimes never returns from an empty array
     if not on_cpu():
         return mx.fast.layer_norm(x, weight, bias, eps).astype(x.dtype)
-    wide = wide_floats(x)
-    # Twice, because the first mean of numbers far from 0 is a little off.
-    centred = wide - row_means(wide)
-    centred = centred - row_means(centred)
-    result = centred * mx.rsqrt(row_means(mx.square(centred)) + eps)
-    result = result if weight is None else result * weight
-    return (result if bias is None else result + bias).astype(x.dtype)
+
+    def rows(x: mx.array) -> mx.array:
+        wide = wide_floats(x)
+        # Twice, because the first mean of numbers far from 0 is a little off.
+        centred = wide - row_means(wide)
+        centred = centred - row_means(centred)
+        result = centred * mx.rsqrt(row_means(mx.square(centred)) + eps)
+        result = result if weight is None else result * weight
+        return (result if bias is None else result + bias).astype(x.dtype)
+
+    return over_cores(rows, x, 1, PART_OF_STEPS)
 
 
 @instruction

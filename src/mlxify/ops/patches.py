@@ -83,6 +83,15 @@ def window_view(
     return laid_over(x, [*shape, *kernel], [*strides, *inner])
 
 
+def padded(x: mx.array, low: list[int], high: list[int]) -> mx.array:
+    """x with zeros around its spatial axes; negative widths cut."""
+    if not any(low) and not any(high):
+        return x  # MLX copies an array that it pads by nothing
+    index = [slice(max(-a, 0), n - max(-b, 0)) for n, a, b in zip(x.shape[1:-1], low, high, strict=True)]
+    widths = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
+    return mx.pad(x[(slice(None), *index)], [(0, 0), *widths, (0, 0)])
+
+
 def window_count(n: int, k: int, stride: int, dilation: int) -> int:
     """How many windows of k elements fit into n."""
     if k < 1 or stride < 1 or dilation < 1 or not 0 <= n <= MAX_SIZE:

@@ -225,7 +225,7 @@ def _position(op: Callable[..., mx.array], x: mx.array, axis: int, keepdims: boo
     return index.astype(mx.int64)
 
 
-@instruction
+@instruction(chain=128)
 def logsumexp(x: Array, axes: list[int], keepdims: bool) -> Array:
     """log(sum(exp(x))) over axes, without overflow. Of nothing -inf. Floats, halves in float32, and complex numbers."""
     axes, wide = normal_axes(x, axes), x.astype(accumulator(x.dtype))

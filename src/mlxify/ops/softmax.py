@@ -12,14 +12,14 @@ from ..isa import Array, cast, instruction
 from ..lowering import lowers
 from .arithmetic import literal, subtract, widen
 from .compare import equal, where
-from .device import on_cpu, over_cores
+from .device import PART_OF_STEPS, on_cpu, over_cores
 from .exponential import exp_of_negative, wide_floats
 from .reduce import all_, logsumexp, max_, normal_axes, total
 from .scan import along
 from .shape import reshape
 
 
-@instruction
+@instruction(chain=512)
 def softmax(x: Array, axis: int) -> Array:
     """exp(x) / sum(exp(x)) along an axis of floats. Halves in float32, rounded once.
 
@@ -32,7 +32,7 @@ def softmax(x: Array, axis: int) -> Array:
     if not on_cpu():
         return mx.softmax(x, axis=axis, precise=True)
     (axis,) = normal_axes(x, [axis])
-    return over_cores(partial(_softmax, axis=axis - x.ndim), x, keep=x.ndim - axis)
+    return over_cores(partial(_softmax, axis=axis - x.ndim), x, x.ndim - axis, PART_OF_STEPS)
 
 
 def _softmax(x: mx.array, axis: int) -> mx.array:
