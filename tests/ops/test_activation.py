@@ -53,9 +53,18 @@ def rows() -> list[Case]:
     return found
 
 
+# More elements than MLX's own functions are used for on a CPU, out to where exponentials end.
+MANY = torch.cat(
+    [torch.linspace(-100, 100, 8001), torch.linspace(-1, 1, 1001), torch.tensor([1e-30, -1e30, 3e38])]
+)
 X = torch.linspace(-3, 3, 24).reshape(2, 3, 4)
 CASES = [
     *rows(),
+    *[
+        Case(f"{name} many", FUNCTIONS[name], (MANY,))
+        for name in ("gelu", "gelu tanh", "silu", "sigmoid", "erf")
+    ],
+    Case("sigmoid many edges", torch.sigmoid, (torch.tensor(EDGES).repeat(3000),)),
     Case("relu int", F.relu, (torch.tensor([-3, 0, 4]),)),
     Case("glu", lambda x: F.glu(x, 2), (X,)),
     Case("glu negative dim", lambda x: F.glu(x, -1), (X,), compiled=True),

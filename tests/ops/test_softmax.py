@@ -15,6 +15,8 @@ ROWS = torch.tensor(
     [[1.0, INF, 2], [-INF, -INF, -INF], [-INF, 1, 2], [NAN, 1, 2], [INF, -INF, INF], [3e38, -3e38, 0]]
 )
 HALF = torch.zeros(2, 8192)
+# More elements than MLX's own exponential is used for on a CPU: down to where exponentials end, and beyond.
+MANY = torch.cat([torch.linspace(-120, 0, 8190), torch.tensor([-INF, -3e38])]).repeat(2, 1)
 S = Dim("s", min=1, max=4096)
 
 
@@ -27,6 +29,8 @@ def softmax_rows():
         for dim in (-1, 0, 1):
             yield Case(f"{name} dim {dim}", lambda x, f=function, d=dim: f(x, d), (X,), decomposed=True)
         yield Case(f"{name} special rows", lambda x, f=function: f(x, -1), (ROWS,), decomposed=True)
+        yield Case(f"{name} many", lambda x, f=function: f(x, -1), (MANY,))
+        yield Case(f"{name} many special rows", lambda x, f=function: f(x, -1), (ROWS.repeat(3000, 1),))
         for dtype in (torch.float16, torch.bfloat16, torch.float64):
             close = HALF_LOG.get(dtype) if name == "log_softmax" else None
             yield Case(

@@ -52,7 +52,7 @@ def parts_of(elements: int, part: int, largest: int = LARGEST, cores: int | None
     if not on_cpu() or getattr(_local, "whole", False):
         return 1
     cores = max(1, min(elements // part, cores or _cores()))
-    return cores * min(ROUNDS, -(-elements // (cores * largest)))
+    return cores * max(1, min(ROUNDS, -(-elements // (cores * largest))))
 
 
 def in_parts(
