@@ -9,7 +9,7 @@ from functools import reduce
 
 import mlx.core as mx
 
-from .device import PART_OF_STEPS, on_streams, parts_of
+from .device import LARGEST, PART_OF_STEPS, on_streams, parts_of
 from .patches import padded, window_view
 
 MAX_TAPS = 64
@@ -48,7 +48,7 @@ def depthwise_conv(
             return _at_once(covered, weight, stride, dilation)
         return _shifted(covered, weight, [stop - start, *counts[1:]], stride, dilation)
 
-    count = min(parts_of(size, PART_OF_STEPS), counts[0])
+    count = min(parts_of(size, PART_OF_STEPS, 2 * LARGEST), counts[0])
     ends = [counts[0] * i // count for i in range(count + 1)]
     return on_streams(rows, 1, [(x, start, stop) for start, stop in itertools.pairwise(ends)])
 

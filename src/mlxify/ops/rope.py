@@ -55,9 +55,9 @@ def rope(
         )
     dtype = mx.float64 if x.dtype == mx.float64 else mx.float32
     if angles is not None:
-        circle = _circle(angles, dtype)
+        circle = _circle(angles, dtype, traditional)
     else:
-        circle = _turns(x.ndim, x.shape[-2], dims, base, scale, offset, freqs, dtype)
+        circle = _turns(x.ndim, x.shape[-2], dims, traditional, base, scale, offset, freqs, dtype)
     return _rotate(x, dims, traditional, *circle)
 
 
@@ -91,41 +91,49 @@ def _turns(
     rank: int,
     length: int,
     dims: int,
+    traditional: bool,
     base: float,
     scale: float,
     offset: int | mx.array,
     freqs: mx.array | None,
     dtype: mx.Dtype,
 ) -> tuple[mx.array, mx.array]:
-    """The cosines and sines: (t, dims / 2), or (b, 1, …, t, dims / 2) of the given rank for an offset by batch."""
+    """_circle of positions: (t, dims), or (b, 1, …, t, dims) of the given rank for an offset by batch."""
     rates = _rates(dims, base, dtype) if freqs is None else 1 / freqs.astype(dtype)
     positions = mx.arange(length, dtype=mx.int64)
     if isinstance(offset, mx.array) and offset.size > 1:
         offset = mx.reshape(offset, (-1, *[1] * (rank - 2)))
     start = offset.astype(mx.int64) if isinstance(offset, mx.array) else mx.array(offset, mx.int64)
     scaled = (positions + start).astype(dtype) * mx.array(scale, dtype)
-    return _circle(mx.expand_dims(scaled, -1) * rates, dtype)
+    return _circle(mx.expand_dims(scaled, -1) * rates, dtype, traditional)
 
 
 @once_a_call
-def _circle(angles: mx.array, dtype: mx.Dtype) -> tuple[mx.array, mx.array]:
-    """The cosines and sines."""
+def _circle(angles: mx.array, dtype: mx.Dtype, traditional: bool) -> tuple[mx.array, mx.array]:
+    """What a feature counts, the cosine of its pair's angle, and what the pair's other one does: -sine or sine."""
     angles = angles.astype(dtype)
     if dtype != mx.float64:
-        return mx.cos(angles), mx.sin(angles)
-    t = mx.tan(angles / 2)  # MLX has these two in float32 only, but the tangent in float64
-    return (1 - t * t) / (1 + t * t), 2 * t / (1 + t * t)
-
-
-def _rotate(x: mx.array, dims: int, traditional: bool, cos: mx.array, sin: mx.array) -> mx.array:
-    turned = x[..., :dims].astype(cos.dtype)
-    if traditional:
-        x1, x2 = turned[..., 0::2], turned[..., 1::2]
+        cos, sin = mx.cos(angles), mx.sin(angles)
     else:
-        x1, x2 = mx.split(turned, 2, axis=-1)
-    y1, y2 = x1 * cos - x2 * sin, x1 * sin + x2 * cos
-    y = mx.flatten(mx.stack([y1, y2], axis=-1), -2) if traditional else mx.concatenate([y1, y2], axis=-1)
-    y = y.astype(x.dtype)
+        t = mx.tan(angles / 2)  # MLX has these two in float32 only, but the tangent in float64
+        cos, sin = (1 - t * t) / (1 + t * t), 2 * t / (1 + t * t)
+    return _pairs(cos, cos, traditional), _pairs(-sin, sin, traditional)
+
+
+def _pairs(first: mx.array, second: mx.array, traditional: bool) -> mx.array:
+    """The values of the first and the second feature of each pair, in the order of features."""
+    if traditional:
+        return mx.flatten(mx.stack([first, second], axis=-1), -2)
+    return mx.concatenate([first, second], axis=-1)
+
+
+def _rotate(x: mx.array, dims: int, traditional: bool, own: mx.array, others: mx.array) -> mx.array:
+    turned = x[..., :dims].astype(own.dtype)
+    if traditional:
+        swapped = mx.flatten(mx.unflatten(turned, -1, (-1, 2))[..., ::-1], -2)
+    else:
+        swapped = mx.roll(turned, dims // 2, -1)
+    y = (turned * own + swapped * others).astype(x.dtype)
     return y if dims == x.shape[-1] else mx.concatenate([y, x[..., dims:]], axis=-1)
 
 
