@@ -12,14 +12,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
 from timer import Row, Settings, alternate, difference, main
 
 import mlxify
+from mlxify.blas import fast_blas
 from mlxify.heap import SWITCH, keep_freed_memory
-from mlxify.ops import activation, attention, conv, device, linear, norm, softmax
+from mlxify.ops import activation, attention, conv, depthwise, device, exponential, linear, norm, softmax
 
 WITH, WITHOUT = "with", "without"
 
@@ -48,18 +50,42 @@ def compare(
     return times.row(case, WITH, WITHOUT, difference=apart)
 
 
+def whole(function: Callable[[], mx.array]) -> Callable[[], mx.array]:
+    """The function without parts on streams of their own."""
+
+    def call() -> mx.array:
+        with device.one_core():
+            return function()
+
+    return call
+
+
 def streams(settings: Settings) -> Iterator[Row]:
     calls: dict[str, Callable[[mx.array], mx.array]] = {
         "GELU": lambda x: activation.gelu(x, "none"), "SiLU": activation.silu, "softmax": lambda x: softmax.softmax(x, -1)
     }  # fmt: skip
     x = mx.random.normal((8, 64, 1536))
     for name, function in calls.items():
-
-        def whole(function: Callable[[mx.array], mx.array] = function) -> mx.array:
-            with device.one_core():
-                return function(x)
-
-        yield compare(f"several streams: {name} of 8 x 64 x 1536", settings, lambda f=function: f(x), whole)
+        call = partial(function, x)
+        yield compare(f"several streams: {name} of 8 x 64 x 1536", settings, call, whole(call))
+    heads, mask = mx.random.normal((8, 12, 64, 32)), mx.ones((8, 1, 64, 64), mx.bool_)
+    attend = partial(attention.scaled_dot_product_attention, heads, heads, heads, mask, 0.18, "none")
+    yield compare("several streams: attention of 8 x 12 heads of 64 x 32", settings, attend, whole(attend))
+    many = mx.random.normal((32, 64, 1536))
+    gelu = partial(activation.gelu, approximate="none")
+    yield compare(
+        "parts that fit the cache: GELU of 32 x 64 x 1536, beside one for each core",
+        settings,
+        lambda: gelu(many),
+        lambda: device.in_parts(gelu, 0, fast_blas().threads or 1, many),
+    )
+    scores = -10 * mx.abs(x)
+    yield compare(
+        "exp up to 0 by steps, 8 x 64 x 1536, beside a power",
+        settings,
+        lambda: exponential.exp_of_negative(scores),
+        lambda: exponential.exp_of(scores),
+    )
 
 
 def products(settings: Settings) -> Iterator[Row]:
@@ -124,6 +150,34 @@ def convolutions(settings: Settings) -> Iterator[Row]:
     )
 
 
+def depthwise_convolutions(settings: Settings) -> Iterator[Row]:
+    def convolution(
+        x: mx.array, kernel: mx.array, at_once: int = depthwise.FEW_PRODUCTS
+    ) -> Callable[[], mx.array]:
+        ones = [1, 1]
+
+        def call() -> mx.array:
+            depthwise.FEW_PRODUCTS = at_once
+            return depthwise.depthwise_conv(x, kernel, list(x.shape[1:3]), ones, ones, ones, ones)
+
+        return call
+
+    def arrays(size: int, channels: int) -> tuple[mx.array, mx.array, mx.array]:
+        """A picture, and a kernel with its channels first in memory and last."""
+        x, first = mx.random.normal((1, size, size, channels)), mx.random.normal((channels, 3, 3, 1))
+        last = mx.moveaxis(mx.contiguous(mx.moveaxis(first, 0, -1)), -1, 0)
+        mx.eval(x, first, last)
+        return x, first, last
+
+    x, first, last = arrays(56, 144)
+    call, case = convolution(x, last), "depthwise, 56 x 56 x 144, 3 x 3"
+    yield compare(f"channels last in the kernel: {case}", settings, call, convolution(x, first))
+    yield compare(f"several streams: {case}", settings, call, whole(call))
+    x, first, last = arrays(7, 960)
+    case = "products at once: depthwise, 7 x 7 x 960, 3 x 3"
+    yield compare(case, settings, convolution(x, last), convolution(x, last, at_once=0))
+
+
 def graphs(settings: Settings) -> Iterator[Row]:
     """A decoder's tokens, where the arrays are small and what Python does for each call shows."""
     import tempfile
@@ -171,5 +225,5 @@ def memory(settings: Settings) -> Iterator[Row]:
 if __name__ == "__main__":
     mx.set_default_device(mx.cpu)
     keep_freed_memory()
-    groups = (streams, products, convolutions, rows, graphs, memory)
+    groups = (streams, products, convolutions, depthwise_convolutions, rows, graphs, memory)
     main(__doc__ or "", {f.__name__: f for f in groups}, quick=("products",))
