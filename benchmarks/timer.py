@@ -24,6 +24,10 @@ LEAST = 0.005
 """Seconds that a sample takes at least: quicker functions are called several times in one."""
 MOST = 40.0
 """Seconds that the samples of a case take together, about: slow functions get fewer rounds."""
+PAUSE = 0.02
+"""Seconds before each sample: the threads of the side before it (OpenMP's, ONNX Runtime's) look out for more work for
+some milliseconds, and would take a core from this one.
+"""
 PACKAGES = (
     "mlx", "mlx-cpu", "torch", "transformers", "mlx-lm", "onnxruntime", "numpy", "safetensors", "scipy-openblas32",
 )  # fmt: skip
@@ -96,6 +100,7 @@ def alternate(sides: dict[str, Callable[[], Any]], settings: Settings) -> Times:
         block: dict[str, list[float]] = {name: [] for name in sides}
         for n in range(rounds):
             for name in list(sides)[:: -1 if n % 2 else 1]:
+                time.sleep(PAUSE)
                 block[name].append(seconds(sides[name], calls))
         times.blocks.append(block)
     return times
