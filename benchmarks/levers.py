@@ -19,9 +19,10 @@ import mlx.core as mx
 from timer import Row, Settings, alternate, difference, main
 
 import mlxify
+from mlxify import device
 from mlxify.blas import fast_blas
 from mlxify.heap import SWITCH, keep_freed_memory
-from mlxify.ops import activation, attention, conv, depthwise, device, exponential, linear, norm, softmax
+from mlxify.ops import activation, attention, conv, depthwise, exponential, linear, norm, softmax
 
 WITH, WITHOUT = "with", "without"
 

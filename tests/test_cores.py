@@ -11,8 +11,9 @@ import mlx.core as mx
 import pytest
 
 import mlxify
+from mlxify import device
 from mlxify.isa import INSTRUCTIONS
-from mlxify.ops import attention, depthwise, device
+from mlxify.ops import attention, depthwise
 
 mlxify.supported_ops()  # registers instructions
 
@@ -147,7 +148,7 @@ def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 FORK = """
 import os, mlx.core as mx, mlxify
 from mlxify.isa import INSTRUCTIONS
-from mlxify.ops import attention, depthwise, device
+from mlxify import device
 device._cores.__globals__["fast_blas"] = lambda: mlxify.fast_blas()._replace(threads=3)
 mlxify.supported_ops()
 def work():

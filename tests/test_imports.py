@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "mlxify"
 LAYERS = [
     ["errors", "tree", "blas"],
     ["program"],
-    ["values", "record", "layout", "isa", "once"],
+    ["values", "record", "layout", "isa", "once", "device"],
     ["lowering", "calls", "patterns"],
     ["ops"],
     [

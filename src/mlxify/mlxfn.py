@@ -11,11 +11,11 @@ import mlx.core as mx
 import numpy as np
 
 from .bound import unroll
+from .device import one_core
 from .errors import InputError, MlxifyError, ProgramError
 from .files import replaced
 from .inputs import InputBinder, describe, to_numpy
 from .isa import INSTRUCTIONS
-from .ops.device import one_core
 from .program import Graph, Method, Ref
 from .tree import named_leaves, unflatten
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 
 from . import layout
+from .device import one_core
 from .errors import MlxifyError, ProgramError
 from .program import DTYPE_NAMES, Block, Instr, Ref, refs
 from .values import HostNumber, Value
@@ -160,7 +161,7 @@ class Recorder:
     def _run_example(self, schema: Instruction, args: tuple[Any, ...], index: int) -> Any:
         concrete = self.at_example(args, index)
         _local.example = index
-        with recording(None):
+        with recording(None), one_core():  # examples are large, and in parts they would be large graphs
             try:
                 result = schema.abstract(*concrete)
             except MlxifyError:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 
 from .bound import BoundMethod
+from .device import on_cpu
 from .errors import InputError
 from .heap import keep_freed_memory
-from .ops.device import on_cpu
 from .program import Graph, Summary, format_method
 from .segments import Mode, mode_of
 from .session import Session

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import mlx.core as mx
 
+from .device import on_cpu, one_core
 from .isa import INSTRUCTIONS
-from .ops.device import on_cpu, one_core
 from .program import Instr, Ref, refs
 from .steps import Runner, Step, build_steps
 from .unfused import Arrays, traced, tracing_works

@@ -9,7 +9,7 @@ import mlx.core as mx
 import numpy as np
 
 from .blas import fast_blas
-from .ops.device import on_cpu
+from .device import on_cpu
 from .program import Graph, Instr
 
 LEAST = 1 << 14

@@ -8,6 +8,7 @@ from typing import Literal
 
 import mlx.core as mx
 
+from ..device import PART_OF_STEPS, on_cpu, over_cores
 from ..errors import refuse
 from ..isa import Array, cast, instruction
 from ..lowering import lowers
@@ -15,7 +16,6 @@ from ..patterns import fuses, narrowed, number, op, widened, wild
 from .arithmetic import add, divide, literal, maximum, minimum, multiply, subtract, widen
 from .axes import axis_of
 from .compare import greater, less, less_equal, where
-from .device import PART_OF_STEPS, on_cpu, over_cores
 from .erf import erf_of, normal_share
 from .exponential import FEW, exp, exp_of, exp_or_ends, expm1, sigmoid, tanh, tanh_of, wide_floats
 from .join import split

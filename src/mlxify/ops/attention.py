@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import mlx.core as mx
 
+from ..device import PART, in_parts, on_cpu, parts_of
 from ..errors import refuse
 from ..isa import Array, cast, instruction
 from ..lowering import HALVES, lowers
@@ -15,7 +16,6 @@ from ..once import once_a_call
 from .arithmetic import add, literal, multiply, widen
 from .compare import equal, greater_equal, where
 from .create import arange
-from .device import PART, in_parts, on_cpu, parts_of
 from .dropout import dropout
 from .exponential import FEW, exp_of_negative
 from .join import repeat

@@ -8,10 +8,10 @@ from typing import Any
 
 import mlx.core as mx
 
+from ..device import on_cpu
 from ..isa import Array, Int, instruction
 from ..lowering import HALVES, lowers
 from .depthwise import depthwise_conv, is_depthwise
-from .device import on_cpu
 from .linear import product
 from .patches import each, overlapped, padded, window_count, window_view
 from .shape import MAX_SIZE, check_sizes, expand_dims, reshape, squeeze, transpose

@@ -9,7 +9,7 @@ from functools import reduce
 
 import mlx.core as mx
 
-from .device import LARGEST, PART_OF_STEPS, on_streams, parts_of
+from ..device import LARGEST, PART_OF_STEPS, on_streams, parts_of
 from .patches import padded, window_view
 
 MAX_TAPS = 64

@@ -7,11 +7,11 @@ from typing import Any
 
 import mlx.core as mx
 
+from ..device import PART_OF_STEPS, on_cpu, over_cores
 from ..isa import Array, cast, instruction
 from ..lowering import lowers
 from .arithmetic import add, divide, literal, multiply, subtract, widen
 from .compare import equal, greater, less, where
-from .device import PART_OF_STEPS, on_cpu, over_cores
 from .exponential import exp, exp_of, horner
 from .special import on_interval
 from .unary import abs_, log, log1p, negative, sqrt

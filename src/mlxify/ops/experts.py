@@ -6,13 +6,13 @@ import math
 
 import mlx.core as mx
 
+from ..device import on_cpu
 from ..errors import refuse
 from ..isa import Array, cast, instruction
 from ..lowering import as_array, lowers
 from .arithmetic import add, minimum
 from .compare import less, where
 from .create import arange
-from .device import on_cpu
 from .index import in_range
 from .linear import matmul, product
 from .shape import expand_dims, squeeze

@@ -7,8 +7,8 @@ from typing import Any
 
 import mlx.core as mx
 
+from ..device import PART_OF_STEPS, on_cpu, over_cores
 from ..isa import Array, instruction
-from .device import PART_OF_STEPS, on_cpu, over_cores
 
 FEW = 1 << 13
 """Elements up to which, on a CPU, one call costs less than the steps of a more exact function."""

@@ -6,12 +6,12 @@ from typing import Any
 
 import mlx.core as mx
 
+from ..device import on_cpu
 from ..isa import Array, cast, instruction
 from ..lowering import HALVES, lowers
 from .arithmetic import add, literal, multiply, subtract
 from .axes import axes_of, axis_of
 from .complex import conj
-from .device import on_cpu
 from .join import roll
 from .reduce import sum_
 from .shape import product as count

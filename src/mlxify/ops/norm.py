@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import mlx.core as mx
 
+from ..device import PART_OF_STEPS, on_cpu, over_cores
 from ..errors import refuse
 from ..isa import Array, cast, instruction
 from ..lowering import lowers
 from .arithmetic import add, divide, multiply, subtract
 from .axes import axis_of
 from .create import full
-from .device import PART_OF_STEPS, on_cpu, over_cores
 from .exponential import wide_floats
 from .reduce import mean, row_means, sum_, var
 from .shape import product, reshape

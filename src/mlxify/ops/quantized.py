@@ -6,13 +6,13 @@ from typing import Any
 
 import mlx.core as mx
 
+from ..device import on_cpu
 from ..errors import refuse
 from ..isa import Array, cast, instruction
 from ..lowering import HALVES, lowers
 from .arithmetic import add, literal, multiply, subtract, widen
 from .bitwise import bitwise_and, right_shift
 from .cast import view
-from .device import on_cpu
 from .experts import gather_mm, matrix_numbers
 from .join import repeat, stack
 from .shape import expand_dims, product, reshape, swapped

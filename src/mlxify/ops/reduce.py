@@ -8,13 +8,13 @@ from functools import lru_cache
 
 import mlx.core as mx
 
+from ..device import on_cpu
 from ..errors import refuse
 from ..isa import Array, cast, instruction
 from ..lowering import HALVES, lowers
 from .arithmetic import divide, is_integral, literal
 from .axes import axes_of, axis_of
 from .compare import equal, where
-from .device import on_cpu
 from .exponential import exp_of
 from .shape import reshape
 

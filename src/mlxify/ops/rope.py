@@ -11,11 +11,11 @@ import mlx.core as mx
 import numpy as np
 
 from ..calls import Call, first, seen_through
+from ..device import on_cpu
 from ..isa import Array, Int, cast, instruction
 from ..lowering import HALVES, lowers
 from ..once import once_a_call
 from ..patterns import Pattern, fuses, narrowed, op, shared, widened, wild
-from .device import on_cpu
 from .shape import reshape
 
 MAX_DIMS = 1 << 16

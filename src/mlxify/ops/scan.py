@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import mlx.core as mx
 
+from ..device import on_cpu
 from ..isa import Array, cast, instruction
 from ..lowering import as_array, lowers, result_type
 from .arithmetic import logaddexp, subtract
@@ -14,7 +15,6 @@ from .axes import axis_of
 from .bitwise import bitwise_or, bitwise_xor
 from .compare import equal, not_equal, where
 from .create import arange
-from .device import on_cpu
 from .join import concatenate
 from .reduce import PIECE, accumulator
 from .shape import reshape, slice_

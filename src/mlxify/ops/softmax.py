@@ -7,12 +7,12 @@ from functools import partial
 
 import mlx.core as mx
 
+from ..device import PART_OF_STEPS, on_cpu, over_cores
 from ..errors import refuse
 from ..isa import Array, cast, instruction
 from ..lowering import lowers
 from .arithmetic import literal, subtract, widen
 from .compare import equal, where
-from .device import PART_OF_STEPS, on_cpu, over_cores
 from .exponential import exp_of_negative, wide_floats
 from .reduce import all_, logsumexp, max_, normal_axes, total
 from .scan import along

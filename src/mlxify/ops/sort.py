@@ -6,10 +6,10 @@ from typing import Literal
 
 import mlx.core as mx
 
+from ..device import on_cpu
 from ..errors import refuse
 from ..isa import Array, Int, instruction
 from ..lowering import lowers
-from .device import on_cpu
 from .index import take_along_axis
 from .reduce import normal_axes
 from .scan import along

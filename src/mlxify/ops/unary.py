@@ -8,13 +8,13 @@ from typing import Any
 
 import mlx.core as mx
 
+from ..device import over_cores
 from ..errors import refuse
 from ..isa import Array, instruction
 from ..lowering import lowers
 from .arithmetic import divide, is_integral, literal, maximum, minimum, multiply, power, subtract
 from .cast import view
 from .compare import equal, less, not_equal, where
-from .device import over_cores
 from .exponential import exp, sigmoid, tanh
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from ..blas import fast_blas
+from .blas import fast_blas
 
 PART = 1 << 16
 """Elements of a part that is worth a core of its own, of functions that the C library computes one by one."""
