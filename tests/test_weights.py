@@ -8,8 +8,10 @@ import pytest
 import torch
 
 import mlxify
+from mlxify import weights
 from mlxify.inputs import to_numpy
-from mlxify.weights import LARGE, LEAST, _orders, laid_out
+from mlxify.program import Instr, Ref, Source
+from mlxify.weights import LARGE, LEAST, _orders, kernel_order, laid_out
 
 
 class Tied(torch.nn.Module):
@@ -111,3 +113,26 @@ def test_kernels_lie_as_convolutions_read_them() -> None:
     if mx.default_device() == mx.Device(mx.cpu):
         kernel = np.array(program.graph.weights["each.weight"], copy=False)
         assert kernel.transpose(2, 3, 1, 0).flags.c_contiguous
+
+
+# (kernel, groups, whether its channels lie last on a CPU)
+KERNELS = [
+    ((16, 3, 3, 1), 16, True),
+    ((16, 9, 1), 16, True),
+    ((16, 3, 3, 1), 1, False),
+    ((32, 3, 3, 1), 16, False),
+    ((16, 9, 9, 1), 16, False),
+    ((16, 3, 3, 1), Ref(16), False),
+]
+
+
+@pytest.mark.parametrize("cpu", [True, False])
+@pytest.mark.parametrize("kernel, groups, last", KERNELS, ids=str)
+def test_kernel_order(
+    kernel: tuple[int, ...], groups: int, last: bool, cpu: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the convolution that is chosen reads it: on a GPU MLX's own, of row-major kernels."""
+    monkeypatch.setattr(weights, "on_cpu", lambda: cpu)
+    instr = Instr("conv", (Ref(0), Ref(1), None, [1], [0], [0], [1], groups), (2,), Source())
+    axes = list(range(len(kernel)))
+    assert kernel_order(instr, kernel) == ([*axes[1:], 0] if last and cpu else axes)

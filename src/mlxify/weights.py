@@ -10,7 +10,8 @@ import numpy as np
 
 from .blas import fast_blas
 from .device import on_cpu
-from .program import Graph, Instr
+from .ops.depthwise import is_depthwise
+from .program import Graph, Instr, Ref
 
 LEAST = 1 << 14
 """Elements of a linear layer's weight that is worth the work."""
@@ -38,12 +39,12 @@ def turn_weights(graph: Graph) -> None:
 
 
 def kernel_order(instr: Instr, shape: Sequence[int]) -> list[int]:
-    """The axes of a convolution's kernel as they lie in memory, lest each call copies it: row-major, of one kernel for
-    each channel (`conv` adds up shifted arrays) the channels last.
+    """The axes of a convolution's kernel as they lie in memory, lest each call copies it: row-major, of a depthwise one
+    on a CPU the channels last.
     """
-    axes = list(range(len(shape)))
-    depthwise = instr.op == "conv" and list(shape[-1:]) == [1] and shape[0] == instr.args[7] != 1
-    return [*axes[1:], 0] if depthwise else axes
+    axes, groups = list(range(len(shape))), instr.args[7]
+    known = instr.op == "conv" and not isinstance(groups, Ref)
+    return [*axes[1:], 0] if known and on_cpu() and is_depthwise(shape, groups) else axes
 
 
 def laid_out(x: mx.array, order: list[int]) -> mx.array:

@@ -28,6 +28,7 @@ ONE_THREAD = 1 << 18
 """Multiplications up to which OpenBLAS computes a matrix product in one thread (GEMM_MULTITHREAD_THRESHOLD)."""
 MANY = 1 << 21
 """Scores of a part of attention with large products."""
+LARGE_PARTS = 4
 Causal = Literal["none", "top_left", "bottom_right"]
 
 
@@ -83,7 +84,8 @@ def _attend_in_parts(q: mx.array, k: mx.array, v: mx.array, mask: mx.array | Non
     span, groups = k.shape[2], k.shape[1]
     large = heads // groups * length * span * max(width, v.shape[3]) > ONE_THREAD
     scores, cores = batch * heads * length * span, 1 if large else None
-    count = min(4, parts_of(scores, PART, MANY, 1)) if large else parts_of(scores, PART)
+    # A few, since each part's exponentials are cut into rounds themselves, and chains of operations are bounded.
+    count = min(LARGE_PARTS, parts_of(scores, PART, MANY, cores)) if large else parts_of(scores, PART)
     return in_parts(_attend, 0 if batch >= min(count, groups) else 1, count, q, k, v, mask, cores=cores)
 
 

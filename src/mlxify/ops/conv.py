@@ -51,7 +51,7 @@ def conv(
         result = _by_windows(padded(x, low, high), weight, stride, dilation, groups)
     elif on_cpu() and groups == 1 == math.prod(kernel):
         result = _pointwise_conv(padded(x, low, high), weight, stride)
-    elif on_cpu() and is_depthwise(x, weight, groups):
+    elif on_cpu() and is_depthwise(weight.shape, groups):
         result = depthwise_conv(x, weight, counts, stride, low, high, dilation)
     elif groups > 1 and len(axes) == 3:
         result = _grouped_3d(padded(x, low, high), weight, counts, stride, dilation, groups)

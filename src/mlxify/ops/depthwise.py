@@ -18,9 +18,10 @@ FEW_PRODUCTS = 1 << 20
 """Products that are faster formed at once and added up, in two calls to MLX, than as a sum of shifted arrays."""
 
 
-def is_depthwise(x: mx.array, weight: mx.array, groups: int) -> bool:
-    """Whether `depthwise_conv` computes this convolution."""
-    return 1 < groups == x.shape[-1] == weight.shape[0] and math.prod(weight.shape[1:-1]) <= MAX_TAPS
+def is_depthwise(kernel: Sequence[int], groups: int) -> bool:
+    """Whether `depthwise_conv` computes, on a CPU, the convolution with a kernel of this shape."""
+    channels, *taps, each = kernel
+    return 1 < groups == channels and each == 1 and math.prod(taps) <= MAX_TAPS
 
 
 def depthwise_conv(
